@@ -20,7 +20,7 @@ use isomer_gateway::{
     MissingVariantsConfig,
     front::{self, Follower, Settings, UpstreamServers},
     proxy::Servers,
-    routing::Fixed,
+    routing::ConfiguredEncoders,
 };
 use isomer_models::Resolver;
 use isomer_outbound::shared_limits::SharedLimits;
@@ -139,7 +139,7 @@ pub(crate) async fn compose_within(
     let resolver = embed.resolver().clone();
     embed.warm_up().await?;
     let lost = embed.lost_device();
-    let here = Fixed {
+    let here = ConfiguredEncoders {
         name: HERE.to_owned(),
         backend: Arc::new(InProcessBackend::new(embed, &limits, max_request_bytes)),
         remote: false,
@@ -238,7 +238,7 @@ impl App {
         }
         match &self.access {
             Some(access) => {
-                access.release_tabs().await?;
+                access.release_deferred_charges().await?;
                 access.flush().await
             }
             None => Ok(()),

@@ -2,14 +2,14 @@
 
 use isomer_blobs::BlobStore;
 use isomer_embed::cache::forget_all;
-use isomer_eval::run::{self, ForgottenRuns};
+use isomer_eval::run::{self, RunRedactions};
 #[cfg(feature = "fleet")]
 use isomer_fleet::Queue;
 use isomer_retention::{
     Amount,
-    erasure::{Mode, Removed, Texts, erase},
+    erasure::{Mode, Removal, Texts, erase},
 };
-use isomer_segment_log::{Erased, Mode as EraseMode};
+use isomer_segment_log::{Erasure, Mode as EraseMode};
 use isomer_service_kit::Fault;
 use isomer_transform::forget as generated;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::IsomerConfig;
 
 /// The result of forgetting, or of a search for the texts.
 #[derive(Debug, Clone, Serialize)]
-pub struct Forgotten {
+pub struct ErasureReport {
     /// Whether the texts were only searched for.
     pub plan: bool,
     /// Number of texts searched for: those that were given, and those derived from them.
@@ -29,11 +29,11 @@ pub struct Forgotten {
     /// their texts.
     pub vectors: Amount,
     /// Entries of the shared store; absent if none is configured.
-    pub store: Option<Removed>,
+    pub store: Option<Removal>,
     /// Number of queued units searched; absent if no queue is configured.
     pub queued: Option<usize>,
     /// Records and reports of runs, on this machine and in the ledger.
-    pub runs: ForgottenRuns,
+    pub runs: RunRedactions,
 }
 
 /// Forgets texts in all stores that a configuration names: caches on disk, the shared store, the
@@ -43,7 +43,7 @@ pub struct Forgotten {
 /// # Errors
 /// If a store cannot be read or written. Completed changes stay. Another call does the rest, with
 /// the same texts and also with the texts derived from those whose entries are already removed.
-pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Result<Forgotten, Fault> {
+pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Result<ErasureReport, Fault> {
     let home = &config.models.home;
     let blobs = BlobStore::open(&config.store)?;
     let directory = config.transform.cache_directory(home);
@@ -70,7 +70,7 @@ pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Resu
     };
     let vectors = match &config.embed.cache_dir {
         Some(root) => forget_all(root, erasing).map_err(|error| failed("vectors", &error))?,
-        None => Erased::default(),
+        None => Erasure::default(),
     };
     let store = match &blobs {
         Some(blobs) => Some(
@@ -96,7 +96,7 @@ pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Resu
     // This is last, because it determines which texts were derived.
     let generated = generated::forget(&directory, &texts, erasing);
     let generated = generated.map_err(|error| failed("generated texts", &error))?;
-    Ok(Forgotten {
+    Ok(ErasureReport {
         plan: mode == Mode::Plan,
         texts: texts.count(),
         generated: amount(generated),
@@ -107,7 +107,7 @@ pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Resu
     })
 }
 
-fn amount(erased: Erased) -> Amount {
+fn amount(erased: Erasure) -> Amount {
     Amount {
         objects: erased.records,
         bytes: erased.bytes,

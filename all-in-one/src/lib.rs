@@ -16,7 +16,7 @@ pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;
 #[cfg(feature = "fleet")]
 pub use fleet::BulkEncoder;
-pub use forget::{Forgotten, forget};
+pub use forget::{ErasureReport, forget};
 pub use isomer_embed::{EmbedConfig, summary::Summary};
 pub use isomer_gateway::migrate;
 #[cfg(feature = "fleet")]

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use isomer_blobs::BlobStore;
 use isomer_eval::work::fleet::executor::ServiceExecutor;
-use isomer_fleet::{FleetConfig, FleetError, Kind, Queue, limits::Limits, worker::Summary};
+use isomer_fleet::{
+    FleetConfig, FleetError, Kind, Queue,
+    limits::Limits,
+    worker::{Summary, UnitSource},
+};
 use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
@@ -53,7 +57,7 @@ pub async fn work(
     let performer = Arc::new(ServiceExecutor::new(app.clients(), &eval, &class, blobs.clone()));
     ready(&class);
     let ending = app.stopped_by(shutdown);
-    let worked = isomer_fleet::worker::work((queue, blobs), performer, kinds, ending, grace).await;
+    let worked = isomer_fleet::worker::work(UnitSource { queue, blobs }, performer, kinds, ending, grace).await;
     app.flush_vectors().await;
     limits.close().await;
     app.check_devices()?;

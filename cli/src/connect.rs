@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use isomer_all_in_one::BulkEncoder;
 use isomer_all_in_one::{App, Caller, IsomerConfig};
 use isomer_client::{Channel, Client, Tls, reasons};
-use isomer_eval::{EvalError, locate::Wanted};
+use isomer_eval::{EvalError, locate::DatasetRequest};
 use isomer_models::{ModelError, ModelKind, Resolver};
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
@@ -83,7 +83,7 @@ impl Connection {
 
     /// Fetches a data set into the hub's cache in advance, showing progress. With `--server`, the
     /// server fetches it.
-    pub(crate) async fn prefetch_dataset(&self, wanted: Wanted, display: &Display) -> Result<(), Failure> {
+    pub(crate) async fn prefetch_dataset(&self, wanted: DatasetRequest, display: &Display) -> Result<(), Failure> {
         if let Some(app) = &self.app {
             let located = app.locator().locate_with(wanted, display).await;
             located.map_err(|error| isomer_service_kit::Fault::from(EvalError::from(error)))?;

@@ -140,7 +140,7 @@ mod tests {
         let text = "max_drop=5, of=translation(fr),basis=signed-rank";
         assert_eq!(rule(text).unwrap().text, text);
         let refused = rule("max_dorp=3").unwrap_err();
-        assert!(refused.contains("did you mean `max_drop`?"), "{refused}");
+        assert!(refused.contains("`max_drop`"), "{refused}");
     }
 
     #[test]
@@ -167,10 +167,10 @@ mod tests {
             .get_arguments()
             .find(|one| one.get_long() == Some("rule"))
             .unwrap();
-        let told = rules.get_long_help().or(rules.get_help()).unwrap().to_string();
-        let words: Vec<&str> = told.split(|c: char| !c.is_alphabetic() && c != '_').collect();
+        let long_help = rules.get_long_help().or(rules.get_help()).unwrap().to_string();
+        let words: Vec<&str> = long_help.split(|c: char| !c.is_alphabetic() && c != '_').collect();
         for key in Rule::keys() {
-            assert!(words.contains(&key), "{key} is missing: {told}");
+            assert!(words.contains(&key), "{key} is missing: {long_help}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use crate::progress::Display;
 
 /// Maximum number of distinct reasons that are reported.
-const TOLD: usize = 3;
+const SHOWN: usize = 3;
 
 /// Reasons, each with the number of texts that failed for it.
 #[derive(Debug, Default)]
@@ -32,13 +32,13 @@ impl Reasons {
     }
 
     /// Reports the most frequent reasons, one line each.
-    pub(crate) fn tell(&self, display: &Display) {
+    pub(crate) fn show(&self, display: &Display) {
         let ranked = self.ranked();
-        for (reason, count) in ranked.iter().take(TOLD) {
+        for (reason, count) in ranked.iter().take(SHOWN) {
             display.message(&format!("{count} of them: {reason}"));
         }
-        if ranked.len() > TOLD {
-            let rest = ranked.len() - TOLD;
+        if ranked.len() > SHOWN {
+            let rest = ranked.len() - SHOWN;
             display.message(&format!("and {rest} other reasons: see the output"));
         }
     }

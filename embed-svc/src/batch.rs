@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 
 /// The requested results for a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Want {
+pub struct RequestedOutputs {
     pub text_vector: bool,
     /// One vector per token.
     pub token_vectors: bool,
@@ -13,7 +13,7 @@ pub struct Want {
     pub sparse: bool,
 }
 
-impl Want {
+impl RequestedOutputs {
     /// No result.
     pub const NONE: Self = Self {
         text_vector: false,
@@ -27,7 +27,7 @@ impl Want {
     };
 }
 
-impl Default for Want {
+impl Default for RequestedOutputs {
     fn default() -> Self {
         Self::TEXT_VECTOR
     }
@@ -106,7 +106,7 @@ pub struct TextView<'a> {
     /// types.
     pub second: Option<usize>,
     /// The requested result.
-    pub want: Want,
+    pub want: RequestedOutputs,
 }
 
 impl<'a> TextView<'a> {
@@ -116,7 +116,7 @@ impl<'a> TextView<'a> {
             ids,
             prompt: 0,
             second: None,
-            want: Want::default(),
+            want: RequestedOutputs::default(),
         }
     }
 }
@@ -137,7 +137,7 @@ pub struct Sequence {
     /// See [`TextView::second`].
     pub second: Option<usize>,
     /// See [`TextView::want`].
-    pub want: Want,
+    pub want: RequestedOutputs,
 }
 
 impl Sequence {

@@ -23,7 +23,7 @@ use std::{
     sync::Arc,
 };
 
-use isomer_segment_log::{Erased, Format, Framing, Hourly, Listed, MaxAge, Mode, Removed, Segment, Writer};
+use isomer_segment_log::{Erasure, Format, Framing, Hourly, MaxAge, Mode, Removal, Segment, SegmentFile, Writer};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -68,10 +68,10 @@ pub fn key(text: TextView<'_>, scope: Option<&str>) -> Key {
 ///
 /// # Errors
 /// If a folder or a file cannot be read or written.
-pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erased> {
+pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erasure> {
     // The names of files do not depend on the width of the vectors.
     let format = format_of(1);
-    let mut all = Erased::default();
+    let mut all = Erasure::default();
     for space in spaces(root)? {
         for file in isomer_segment_log::list(&space, &format)? {
             all.records += 1;
@@ -97,8 +97,8 @@ pub struct Bounds {
 ///
 /// # Errors
 /// If a folder cannot be read.
-pub fn remove_over(root: &Path, age: MaxAge) -> io::Result<Removed> {
-    let mut all = Removed::default();
+pub fn remove_over(root: &Path, age: MaxAge) -> io::Result<Removal> {
+    let mut all = Removal::default();
     for space in spaces(root)? {
         // The names of files do not depend on the width of the vectors.
         let removed = isomer_segment_log::remove_over(&space, &format_of(1), age)?;
@@ -269,7 +269,7 @@ impl VectorCache {
         Some(isomer_service_kit::vectors::floats(content.strip_prefix(key)?).collect())
     }
 
-    fn files_of_all_spaces(&self) -> io::Result<Vec<Listed>> {
+    fn files_of_all_spaces(&self) -> io::Result<Vec<SegmentFile>> {
         let mut found = Vec::new();
         for space in spaces(&self.root)? {
             match isomer_segment_log::list(&space, &self.format) {
@@ -346,7 +346,7 @@ impl VectorCache {
     ///
     /// # Errors
     /// If a folder cannot be read.
-    pub fn expire(&self) -> io::Result<Removed> {
+    pub fn expire(&self) -> io::Result<Removal> {
         let mut inner = self.inner.lock();
         let age = self.bounds.age;
         inner.writer.take_if(|writer| age.is_full(writer.begun()));

@@ -103,7 +103,7 @@ impl EmbedConfig {
             Instructions::Avx2 => isomer_kernels::Instructions::Avx2,
             Instructions::Portable => isomer_kernels::Instructions::Portable,
         };
-        isomer_kernels::limit_to(widest).map_err(|isomer_kernels::Fixed(holds)| {
+        isomer_kernels::limit_to(widest).map_err(|isomer_kernels::LimitConflict(holds)| {
             ConfigError::new(
                 "embed.instructions",
                 format!(

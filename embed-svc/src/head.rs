@@ -28,10 +28,10 @@ struct Body {
     last: &'static str,
 }
 
-type Read = fn(&ModelFolder, &Weights, usize) -> Result<Body, EmbedError>;
+type HeadReader = fn(&ModelFolder, &Weights, usize) -> Result<Body, EmbedError>;
 
 /// Every `model_type` with a supported head, and its reader.
-const SERVED: [(&str, Read); 7] = [
+const SERVED: [(&str, HeadReader); 7] = [
     ("bert", bert),
     ("distilbert", distilbert),
     ("roberta", roberta),

@@ -20,29 +20,12 @@ pub enum PoolingMode {
     LastToken,
 }
 
+isomer_names::names!(PoolingMode {
+    Cls = "cls", Max = "max", Mean = "mean", MeanSqrtLen = "mean_sqrt_len_tokens",
+    WeightedMean = "weightedmean", LastToken = "lasttoken"
+});
+
 impl PoolingMode {
-    /// Every mode, in the order in which sentence-transformers concatenates them.
-    pub const ALL: [Self; 6] = [
-        Self::Cls,
-        Self::Max,
-        Self::Mean,
-        Self::MeanSqrtLen,
-        Self::WeightedMean,
-        Self::LastToken,
-    ];
-
-    /// Its name in sentence-transformers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cls => "cls",
-            Self::Max => "max",
-            Self::Mean => "mean",
-            Self::MeanSqrtLen => "mean_sqrt_len_tokens",
-            Self::WeightedMean => "weightedmean",
-            Self::LastToken => "lasttoken",
-        }
-    }
-
     /// Its flag in `1_Pooling/config.json`.
     pub fn config_key(self) -> &'static str {
         match self {

@@ -13,19 +13,19 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
-use isomer_usage::{report::Asking, sum};
+use isomer_usage::{report::ReportingChannel, sum};
 
 use crate::{
     config::EvalConfig,
-    encoding::{self, Encoded, EncodingError},
-    prompts::{self, Sent},
+    encoding::{self, EncodedTexts, EncodingError},
+    prompts::{self, RequestPrompt},
 };
 
 /// Texts per request: generation is slow, and progress is reported per request.
 const TEXTS: usize = 64;
 
 /// The inputs for encoding with augmentation.
-pub(crate) struct Augmenting<'a> {
+pub(crate) struct AugmentationContext<'a> {
     pub(crate) transform: &'a GrpcChannel,
     pub(crate) config: &'a EvalConfig,
     pub(crate) encoder: &'a Encoder,
@@ -33,10 +33,10 @@ pub(crate) struct Augmenting<'a> {
     pub(crate) languages: &'a [Option<&'a str>],
     pub(crate) wanted: &'a DatasetAugmentation,
     /// Prompt of originals and variants; `None`: the encoder's default.
-    pub(crate) prompt: Option<&'a Sent>,
+    pub(crate) prompt: Option<&'a RequestPrompt>,
 }
 
-impl Augmenting<'_> {
+impl AugmentationContext<'_> {
     /// Encodes texts, which should be distinct, with several requests in flight. `done` is called
     /// with the number of texts and the usage of each completed request. The last part of the
     /// result states for each text whether it has a variant.
@@ -48,12 +48,12 @@ impl Augmenting<'_> {
         &self,
         texts: &[&str],
         mut done: impl FnMut(u64, &Usage),
-    ) -> Result<(Encoded, AugmentationReport, Vec<bool>), EncodingError> {
+    ) -> Result<(EncodedTexts, AugmentationReport, Vec<bool>), EncodingError> {
         let most = self.config.encode_batch_items.min(TEXTS);
         let mut answers = stream::iter(batches::batches(texts, most))
             .map(|batch| async move { Ok((self.ask(texts, &batch).await?, batch)) })
             .buffered(self.config.encode_in_flight);
-        let mut encoded = Encoded::default();
+        let mut encoded = EncodedTexts::default();
         let mut report = AugmentationReport {
             augmented_texts: texts.len() as u64,
             ..AugmentationReport::default()
@@ -121,8 +121,8 @@ impl Augmenting<'_> {
         });
         let wanted = self.wanted;
         let (prompt_name, literal_prompt) = match self.prompt {
-            Some(Sent::Named { name, .. }) => (name.clone(), None),
-            Some(Sent::Literal(text)) => (String::new(), Some(text.clone())),
+            Some(RequestPrompt::Named { name, .. }) => (name.clone(), None),
+            Some(RequestPrompt::Literal(text)) => (String::new(), Some(text.clone())),
             None => (String::new(), None),
         };
         let request = EncodeAugmentedRequest {
@@ -138,7 +138,7 @@ impl Augmenting<'_> {
             ..EncodeAugmentedRequest::default()
         };
         let answer = retry::calls(|| {
-            let mut client = AugmentationServiceClient::new(Asking(self.transform.clone()))
+            let mut client = AugmentationServiceClient::new(ReportingChannel(self.transform.clone()))
                 .max_decoding_message_size(isomer_service_kit::limits::INNER_MESSAGE);
             let request = request.clone();
             async move { client.encode_augmented(request).await }

@@ -186,8 +186,8 @@ fn run(error: RunError) -> Fault {
         RunError::Store(StoreError::File { .. }) | RunError::Units(_) => {
             // The path is for the operator only, so the message does not name it.
             tracing::error!(error = message, "the state of runs cannot be read or written");
-            let told = "the state of runs cannot be read or written; the service's log names the file";
-            Fault::unavailable("STATE_UNWRITABLE", told)
+            let problem = "the state of runs cannot be read or written; the service's log names the file";
+            Fault::unavailable("STATE_UNWRITABLE", problem)
                 .hint("check open files, space and permissions of eval.state_dir and eval.cache_dir")
         }
         RunError::Report(_) | RunError::Internal(_) => Fault::internal(message),

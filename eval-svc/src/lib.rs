@@ -43,7 +43,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_retention::Holds;
 use isomer_service_kit::{Fault, Services, Tenant, client, server};
-use isomer_usage::report::Reporting;
+use isomer_usage::report::ReportingService;
 use tokio::net::TcpListener;
 
 pub use clients::EvalClients;
@@ -73,7 +73,7 @@ use task_service::TaskHandler;
 use work::encoding;
 #[cfg(feature = "fleet")]
 use work::fleet::engine::FleetEngine;
-use work::{Batching, LocalEngine, WorkEngine};
+use work::{BatchLimits, LocalEngine, WorkEngine};
 
 /// The resources that a process shares with other machines.
 #[derive(Debug, Clone, Default)]
@@ -141,7 +141,7 @@ impl EvalService {
             compute.clone(),
         );
         let max_message_bytes = config.max_message_bytes;
-        let own = LocalEngine::new(clients.clone(), Batching::of_encoders(&config), compute.clone());
+        let own = LocalEngine::new(clients.clone(), BatchLimits::of_encoders(&config), compute.clone());
         #[cfg(not(feature = "fleet"))]
         let work: Arc<dyn WorkEngine> = Arc::new(own);
         #[cfg(feature = "fleet")]
@@ -164,7 +164,7 @@ impl EvalService {
             config,
             clients,
             work,
-            places: Arc::clone(&locator),
+            locator: Arc::clone(&locator),
             shared: holds,
             compute,
             tenant: Tenant::default(),
@@ -194,7 +194,7 @@ impl EvalService {
 pub fn services(service: EvalService) -> Services {
     let most = service.max_message_bytes;
     Services::new()
-        .add(Reporting(
+        .add(ReportingService(
             TaskServiceServer::new(service.tasks)
                 .max_decoding_message_size(most)
                 .max_encoding_message_size(most),

@@ -15,7 +15,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
-use isomer_usage::report::Asking;
+use isomer_usage::report::ReportingChannel;
 use serde_json::{Value, json};
 
 use crate::{config::EvalConfig, dataset::Dataset};
@@ -186,8 +186,8 @@ async fn ask(
         };
         async move {
             let answer = retry::calls(|| {
-                let mut client =
-                    TransformServiceClient::new(Asking(transform.clone())).max_decoding_message_size(MOST_ANSWER_BYTES);
+                let mut client = TransformServiceClient::new(ReportingChannel(transform.clone()))
+                    .max_decoding_message_size(MOST_ANSWER_BYTES);
                 let request = request.clone();
                 async move { client.transform(request).await }
             });

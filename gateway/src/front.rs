@@ -13,7 +13,7 @@ use isomer_proto::{
 };
 use isomer_registry::{ProvidersConfig, Registry};
 use isomer_service_kit::{Authenticator, Fault, Services, metric_names};
-use isomer_usage::report::Reporting;
+use isomer_usage::report::ReportingService;
 use tonic::{body::Body, server::NamedService};
 use tower::{Service, ServiceExt};
 
@@ -26,13 +26,13 @@ use crate::{
         augmented_models::{self, AugmentedModels},
     },
     page::{self, Pages},
-    provider::Audited,
+    provider::AuditedHandler,
     proxy::{
         self, Servers, Upstream,
         claims::Claims,
         missing_variants::{self, MissingVariantsConfig, VariantQueue},
     },
-    routing::{Fixed, Memory, Router, RoutingConfig},
+    routing::{ConfiguredEncoders, Memory, Router, RoutingConfig},
     runs::{self, Intervals},
     screening::Screen,
     timing,
@@ -109,7 +109,7 @@ pub struct EncoderRoutes {
 pub async fn open_routes(
     settings: &Settings,
     database: Option<Database>,
-    fixed: Vec<Fixed>,
+    fixed: Vec<ConfiguredEncoders>,
 ) -> Result<EncoderRoutes, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
@@ -146,8 +146,8 @@ pub async fn open_routes(
 }
 
 /// The encoders of a router, as a service.
-pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderServiceServer<EncoderHandler>> {
-    Reporting(encoder_service::server(router.clone(), max_message_bytes))
+pub fn encoders(router: &Router, max_message_bytes: usize) -> ReportingService<EncoderServiceServer<EncoderHandler>> {
+    ReportingService(encoder_service::server(router.clone(), max_message_bytes))
 }
 
 /// Everything that a gateway serves, and the follower of the runs that are created through it.
@@ -217,7 +217,7 @@ pub fn services(
         max_message_bytes: settings.max_message_bytes,
     };
     let services = services
-        .add(ProviderServiceServer::new(Audited::new(
+        .add(ProviderServiceServer::new(AuditedHandler::new(
             routes.registry.handler(),
             access.cloned(),
         )))

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::{
     dialects, openai, page,
-    routing::{Fixed, Router, RoutingConfig},
+    routing::{ConfiguredEncoders, Router, RoutingConfig},
 };
 
 /// The HTTP routes in the shapes of OpenAI, Cohere, Ollama and text-embeddings-inference, over one
@@ -18,7 +18,7 @@ use crate::{
 pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) -> axum::Router {
     let (_providers, none) = watch::channel(Vec::new().into());
     let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
-    let fixed = Fixed {
+    let fixed = ConfiguredEncoders {
         name: "fuzz".to_owned(),
         backend,
         remote: false,

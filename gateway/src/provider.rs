@@ -13,12 +13,12 @@ use tonic::{Extensions, Request, Response, Status};
 
 /// The registry's handler. It writes every change to the audit log with the name of its author.
 #[derive(Debug, Clone)]
-pub(crate) struct Audited {
+pub(crate) struct AuditedHandler {
     inner: ProviderHandler,
     access: Option<Access>,
 }
 
-impl Audited {
+impl AuditedHandler {
     pub(crate) fn new(inner: ProviderHandler, access: Option<Access>) -> Self {
         Self { inner, access }
     }
@@ -47,7 +47,7 @@ fn id(provider: Option<&isomer_proto::gateway::v1::Provider>) -> String {
 }
 
 #[tonic::async_trait]
-impl ProviderService for Audited {
+impl ProviderService for AuditedHandler {
     async fn create_provider(
         &self,
         request: Request<CreateProviderRequest>,

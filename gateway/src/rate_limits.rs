@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::{extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use isomer_access::{Allowance, Caller, Remaining};
+use isomer_access::{Allowance, Caller, RemainingLimits};
 use isomer_service_kit::{Next, Wrap, wrap};
 
 const REQUESTS: [HeaderName; 3] = [
@@ -37,8 +37,8 @@ async fn show(request: Request, next: Next) -> Response {
     response
 }
 
-fn write(headers: &mut HeaderMap, told: &Remaining) {
-    for (names, allowance) in [(REQUESTS, told.requests), (TOKENS, told.tokens)] {
+fn write(headers: &mut HeaderMap, limits: &RemainingLimits) {
+    for (names, allowance) in [(REQUESTS, limits.requests), (TOKENS, limits.tokens)] {
         let Some(Allowance {
             limit,
             remaining,
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn only_limits_that_there_are_have_headers() {
-        let told = Remaining {
+        let limits = RemainingLimits {
             requests: Some(Allowance {
                 limit: 40,
                 remaining: 39,
@@ -108,7 +108,7 @@ mod tests {
             }),
         };
         let mut headers = HeaderMap::new();
-        write(&mut headers, &told);
+        write(&mut headers, &limits);
         let got = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         assert_eq!(got("x-ratelimit-limit-requests"), Some("40"));
         assert_eq!(got("x-ratelimit-remaining-requests"), Some("39"));
@@ -120,7 +120,7 @@ mod tests {
             "a budget for all times is never reset"
         );
         let mut none = HeaderMap::new();
-        write(&mut none, &Remaining::default());
+        write(&mut none, &RemainingLimits::default());
         assert!(none.is_empty());
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 tokio::task_local! {
-    static WAITING: Arc<Waiting>;
+    static WAITING: Arc<CallTimer>;
 }
 
 /// Adds the waiting time to answers.
@@ -18,7 +18,7 @@ pub(crate) fn timed() -> Wrap {
 }
 
 async fn measure(request: Request, next: Next) -> Response {
-    let waiting = Arc::<Waiting>::default();
+    let waiting = Arc::<CallTimer>::default();
     let mut response = WAITING.scope(Arc::clone(&waiting), next.run(request)).await;
     response.extensions_mut().insert(UpstreamTime(waiting.total()));
     response
@@ -27,7 +27,7 @@ async fn measure(request: Request, next: Next) -> Response {
 /// The time in which one request had at least one call to others in flight. Overlapping calls are
 /// counted once.
 #[derive(Debug, Default)]
-struct Waiting(Mutex<State>);
+struct CallTimer(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -36,7 +36,7 @@ struct State {
     before: Duration,
 }
 
-impl Waiting {
+impl CallTimer {
     fn total(&self) -> Duration {
         let state = self.0.lock();
         state.before + state.since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -45,7 +45,7 @@ impl Waiting {
 
 /// A call in flight, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Wait(Option<Arc<Waiting>>);
+pub(crate) struct Wait(Option<Arc<CallTimer>>);
 
 /// Begins a wait of the current task's request, if that request is one of [`timed`].
 pub(crate) fn wait() -> Wait {

@@ -16,7 +16,7 @@ use crate::{
     config::{GatewayConfig, ServersConfig},
     front::{self, Settings, UpstreamServers},
     proxy::Servers,
-    routing::Fixed,
+    routing::ConfiguredEncoders,
 };
 
 /// Serves until `shutdown` completes, then drains. An upstream is connected on its first call, and
@@ -49,7 +49,7 @@ pub async fn run(
     };
     let encoders = config.embed.iter().flat_map(ServersConfig::each);
     let fixed = encoders.map(|client| {
-        Ok::<_, Fault>(Fixed {
+        Ok::<_, Fault>(ConfiguredEncoders {
             backend: Arc::new(IsomerBackend::over(client::connect_lazy(&client)?, max_message_bytes)),
             name: client.address,
             remote: true,
@@ -66,13 +66,13 @@ pub async fn run(
     server::serve(services, &config.server, listener, shutdown).await?;
     // Runs continue without this gateway; the next gateway follows them.
     drop(follower);
-    access.release_tabs().await?;
+    access.release_deferred_charges().await?;
     access.flush().await
 }
 
 async fn check_listen(access: &Access, address: SocketAddr) -> Result<(), Fault> {
-    let told = |error: ConfigError| Fault::precondition("OPEN_ADDRESS", error.to_string());
-    access.check_listen(address).await.map_err(told)
+    let open_address = |error: ConfigError| Fault::precondition("OPEN_ADDRESS", error.to_string());
+    access.check_listen(address).await.map_err(open_address)
 }
 
 fn servers(settings: &Settings, config: Option<&ServersConfig>) -> Result<Option<Servers>, Fault> {

@@ -146,10 +146,8 @@ impl Worker {
 
     /// As [`Worker::start`], in some lanes.
     pub fn start_in(lanes: &str, home: Home, engine: &str, store: &Path, settings: &[(&str, &str)]) -> Self {
-        let worker = Self::begin(lanes, home, engine, store, settings);
-        until("the worker takes work", || {
-            worker.log().contains("taking units of work")
-        });
+        let mut worker = Self::begin(lanes, home, engine, store, settings);
+        worker.until_logged("taking units of work");
         worker
     }
 
@@ -171,6 +169,19 @@ impl Worker {
             log,
             _home: home,
         }
+    }
+
+    /// Waits until the worker has logged a text.
+    ///
+    /// # Panics
+    /// If it ends before.
+    pub fn until_logged(&mut self, text: &str) {
+        until(text, || {
+            let ended = self.child.try_wait().expect("a status");
+            let is_logged = self.log().contains(text);
+            assert!(is_logged || ended.is_none(), "the worker ended: {}", self.log());
+            is_logged
+        });
     }
 
     pub fn log(&self) -> String {

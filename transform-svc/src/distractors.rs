@@ -48,9 +48,9 @@ pub fn read(kind: &Declaration, original: &str, answer: &str, count: usize, expe
     let mut language = None;
     let mut fired = HashSet::<Check>::new();
     for text in &texts {
-        let told = expected.map(|expected| language::check(text, expected));
-        fired.extend(checks::run_told(kind, original, text, told));
-        language = language.max(told);
+        let judgement = expected.map(|expected| language::check(text, expected));
+        fired.extend(checks::run_with_language(kind, original, text, judgement));
+        language = [language, judgement].into_iter().flatten().max_by_key(severity);
     }
     if said == 0 {
         // The answer contains no list: the checks on the whole answer give the reason.
@@ -65,6 +65,16 @@ pub fn read(kind: &Declaration, original: &str, answer: &str, count: usize, expe
         failed: Check::all().filter(|check| fired.contains(check)).collect(),
         texts,
         language,
+    }
+}
+
+/// The order of the verdicts of several texts, of which the worst is reported.
+fn severity(check: &LanguageCheck) -> u8 {
+    match check {
+        LanguageCheck::Unspecified => 0,
+        LanguageCheck::Right => 1,
+        LanguageCheck::TooShort => 2,
+        LanguageCheck::Wrong => 3,
     }
 }
 

@@ -8,8 +8,8 @@ use isomer_retention::{
     Kind, RetentionError,
     erasure::{Texts, each_blob},
 };
-use isomer_segment_log::{Erased, Mode, Segment, erase, paths};
-use isomer_transformations::{Answer, CATALOGUE, Parameter};
+use isomer_segment_log::{Erasure, Mode, Segment, erase, paths};
+use isomer_transformations::{AnswerForm, CATALOGUE, Parameter};
 
 use crate::{
     cache::{
@@ -67,8 +67,8 @@ pub async fn learn_shared(blobs: &BlobStore, texts: &mut Texts) -> Result<bool, 
 ///
 /// # Errors
 /// If the directory or a segment cannot be used.
-pub fn forget(directory: &Path, texts: &Texts, mode: Mode) -> Result<Erased, CacheError> {
-    let mut all = Erased::default();
+pub fn forget(directory: &Path, texts: &Texts, mode: Mode) -> Result<Erasure, CacheError> {
+    let mut all = Erasure::default();
     for path in segments(directory)? {
         let holds = |json: &[u8]| {
             let whole = |(_, entry): (_, Entry)| texts.is_held_by(&entry.source) || texts.is_held_by(&entry.output);
@@ -98,7 +98,7 @@ fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
     let cleaned = clean(purpose, &entry.source, &entry.output, DELIMITERS).text;
     let mut new = texts.learn(&entry.output) | texts.learn(&cleaned);
     if let Purpose::Write(kind) = purpose
-        && kind.answer == Answer::List
+        && kind.answer == AnswerForm::List
     {
         for row in CATALOGUE.iter().filter(|row| row.prompts().contains(&kind)) {
             let most = row.parameter("count").map_or(1, Parameter::most);

@@ -6,6 +6,7 @@
 
 use cld2::{Format, Reliability};
 use isomer_config::spelling::nearest;
+pub use isomer_proto::transform::v1::LanguageCheck;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::seed;
@@ -148,7 +149,7 @@ impl Language {
     }
 
     /// Whether the detector knows the language or maps it to one particular other language.
-    fn can_be_told(self) -> bool {
+    fn is_detectable(self) -> bool {
         !UNDETECTED
             .iter()
             .any(|(code, other)| *code == self.code && other.is_none())
@@ -194,18 +195,6 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
     Language::parse(found.language?.0)
 }
 
-/// The detector's verdict on a text that should be in a given language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LanguageCheck {
-    /// The text is in that language, or in one that the detector cannot distinguish from it.
-    Right,
-    /// The text is too short or too mixed, or in a language that the detector does not know: the
-    /// check neither passes nor fails.
-    TooShort,
-    /// The text is in another language.
-    Wrong,
-}
-
 /// Compares a text's language with the expected one.
 ///
 /// Sentences full of foreign names mislead the detector ("Sean Brown gioca nella National Hockey
@@ -215,7 +204,7 @@ pub enum LanguageCheck {
 /// 11.5 to 8.8 % and raises the share called right from 66 to 80 %; texts in another language are
 /// found as often as before.
 pub fn check(text: &str, expected: Language) -> LanguageCheck {
-    if !expected.can_be_told() {
+    if !expected.is_detectable() {
         return LanguageCheck::TooShort;
     }
     let hinted = || detect_with(text, Some(expected)).is_some_and(|found| found.matches(expected));
@@ -446,7 +435,7 @@ mod tests {
         let unknown: Vec<&&str> = codes.iter().filter(|code| Language::parse(code).is_none()).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
         // The detector recognises each as itself or as the language it confuses it with.
-        assert!(codes.iter().all(|code| lang(code).can_be_told()));
+        assert!(codes.iter().all(|code| lang(code).is_detectable()));
         for (code, known) in [
             ("arq-Arab", "arq"),
             ("ary-Arab", "ary"),

@@ -186,7 +186,7 @@ impl Scene {
         panic!("the ledger is never free");
     }
 
-    async fn forget(&self, mode: Mode) -> isomer_all_in_one::Forgotten {
+    async fn forget(&self, mode: Mode) -> isomer_all_in_one::ErasureReport {
         let texts = Texts::new([format!("{TEXT}\n")]).unwrap();
         forget(&self.config(), texts, mode).await.unwrap()
     }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use isomer_access::{AccessConfig, Budget, Keys, Limits, Mode, NewKey, Period, Scope, Scopes};
+use isomer_access::{AccessConfig, AccessScope, Budget, BudgetPeriod, Keys, Limits, Mode, NewKey, Scopes};
 use isomer_adapters::GuardConfig;
 use isomer_all_in_one::{Caller, IsomerConfig, compose};
 use isomer_database::Database;
@@ -14,7 +14,7 @@ use isomer_service_kit::{
 use isomer_transform::config::GeneratorConfig;
 use tempfile::TempDir;
 
-use crate::models::{Counted, ENCODER, Models};
+use crate::models::{ENCODER, ModelUsage, Models};
 
 pub struct Harness {
     pub models: Models,
@@ -66,7 +66,8 @@ impl Harness {
             },
             ..IsomerConfig::default()
         };
-        config.server.limits.request_timeout_seconds = 3;
+        // A call that is to be answered is answered on a busy machine too.
+        config.server.limits.request_timeout_seconds = 600;
         config.models.home = home.path().to_owned();
         config.transform.generators = ["writer", "judge"]
             .map(|name| (name.to_owned(), generator(name)))
@@ -103,10 +104,15 @@ impl Harness {
     pub async fn key_for(&self, tokens: u64) -> Key {
         let new = NewKey {
             name: "team".to_owned(),
-            scopes: Scopes::of(&[Scope::Encode, Scope::Transform, Scope::Evaluate, Scope::Admin]),
+            scopes: Scopes::of(&[
+                AccessScope::Encode,
+                AccessScope::Transform,
+                AccessScope::Evaluate,
+                AccessScope::Admin,
+            ]),
             limits: Limits {
                 budgets: vec![Budget {
-                    per: Period::Total,
+                    per: BudgetPeriod::Total,
                     tokens: Some(tokens),
                     cost_usd: Some(9e6),
                 }],
@@ -119,7 +125,7 @@ impl Harness {
     }
 
     /// The key's charges, after they have stopped changing.
-    pub async fn settled(&self, key: &Key) -> Counted {
+    pub async fn settled(&self, key: &Key) -> ModelUsage {
         let keys = self.keys().await;
         let mut before = None;
         loop {
@@ -128,7 +134,7 @@ impl Harness {
             let total = keys.get(&key.id).await.unwrap().1.total;
             let charged = (total.tokens, (total.cost_usd * 1e9).round() as u64);
             if before == Some(charged) {
-                return Counted {
+                return ModelUsage {
                     finished: charged,
                     cut: 0,
                 };

@@ -43,16 +43,15 @@ pub const REFUSED: &str = "refused";
 /// Delay during which the other texts are answered.
 const LATER: Duration = Duration::from_millis(300);
 
-/// Usage of the models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct ModelUsage {
     /// Tokens, and billionths of a dollar.
     pub finished: (u64, u64),
     /// Calls to the language model that never ended.
     pub cut: u64,
 }
 
-impl Counted {
+impl ModelUsage {
     pub fn since(&self, before: &Self) -> Self {
         Self {
             finished: (self.finished.0 - before.finished.0, self.finished.1 - before.finished.1),
@@ -94,9 +93,9 @@ impl Models {
         }
     }
 
-    pub fn counted(&self) -> Counted {
+    pub fn counted(&self) -> ModelUsage {
         let encoded = self.encoded.load(SeqCst);
-        Counted {
+        ModelUsage {
             finished: (encoded + self.generated.load(SeqCst), encoded * 1_000_000_000),
             cut: self.generator.unanswered() as u64,
         }

@@ -8,7 +8,7 @@ use isomer_proto::{
 };
 use serde_json::{Value, json};
 
-use super::{eval::asking::task_named, stdout_failure};
+use super::{eval::score_request::task_named, stdout_failure};
 use crate::{
     args::{DatasetsArgs, Format},
     connect::Session,

@@ -97,7 +97,7 @@ pub(super) async fn run(
         "{} texts pooled with {} variants; {} variants missing",
         output.texts, output.variants, output.missing
     ));
-    output.reasons.tell(display);
+    output.reasons.show(display);
     if output.variants == 0 && output.missing > 0 {
         return Err(Failure::dependency(format!(
             "not one variant was made, so that these are the plain vectors: {}",

@@ -3,7 +3,7 @@
 use std::{io::Write, process::ExitCode};
 
 use indicatif::{HumanBytes, HumanCount};
-use isomer_all_in_one::Forgotten;
+use isomer_all_in_one::ErasureReport;
 use isomer_retention::{
     Amount,
     erasure::{MARKER, Mode, Texts},
@@ -57,7 +57,7 @@ pub(super) async fn run(session: &Session, args: ForgetArgs) -> Result<ExitCode,
 }
 
 /// Fails if a second search found the texts. Vectors name no text, so they do not count.
-fn nothing_left(left: &Forgotten) -> Result<ExitCode, Failure> {
+fn nothing_left(left: &ErasureReport) -> Result<ExitCode, Failure> {
     let store = left
         .store
         .iter()
@@ -76,7 +76,7 @@ fn nothing_left(left: &Forgotten) -> Result<ExitCode, Failure> {
     )))
 }
 
-fn in_words(forgotten: &Forgotten) -> String {
+fn in_words(forgotten: &ErasureReport) -> String {
     let mut rows = table::new();
     let verb = if forgotten.plan { "would be removed" } else { "removed" };
     rows.set_header(["where", verb, "size"]);

@@ -37,13 +37,13 @@ pub(super) async fn run(session: &Session, args: HistoryArgs) -> Result<ExitCode
                 .map_err(|error| Failure::dependency(format!("the history cannot be read: {error}")))?;
             let page = args.out.join("history.html");
             let shown = page.canonicalize().unwrap_or(page);
-            let told = found.headline.iter().chain(&found.notes);
-            let told: Vec<&str> = told.map(String::as_str).collect();
+            let lines = found.headline.iter().chain(&found.notes);
+            let lines: Vec<&str> = lines.map(String::as_str).collect();
             let left_out = found.left_out.iter();
             let left_out: String = left_out
                 .map(|one| format!("left out: {}: {}\n", one.run, one.why))
                 .collect();
-            writeln!(stdout, "{}\n{left_out}history: {}", told.join("\n"), shown.display())
+            writeln!(stdout, "{}\n{left_out}history: {}", lines.join("\n"), shown.display())
         }
     }
     .map_err(|error| stdout_failure(&error))?;

@@ -15,7 +15,7 @@ use isomer_eval::{
 };
 use serde_json::json;
 
-use super::{eval::asking::fields, stdout_failure, write_failure};
+use super::{eval::score_request::fields, stdout_failure, write_failure};
 use crate::{
     args::{Format, init::InitArgs},
     connect::Session,
@@ -27,7 +27,7 @@ const MODEL_SUITE: &str = "quick";
 
 /// A data set that was read.
 #[derive(Debug)]
-struct Found {
+struct Candidate {
     path: PathBuf,
     /// The name that it has in reports.
     name: String,
@@ -48,10 +48,10 @@ pub(super) fn run(session: &Session, args: &InitArgs) -> Result<ExitCode, Failur
     let named = args.task.as_deref().map(str::parse::<TaskType>).transpose();
     let task = named.map_err(|error| Failure::usage(format!("--task: {error}")))?;
     let fields: BTreeMap<String, String> = fields(&args.fields)?.into_iter().collect();
-    let found: Vec<Found> = (args.data.iter())
+    let candidate: Vec<Candidate> = (args.data.iter())
         .map(|path| read(path, task, &args.split, &fields))
         .collect::<Result<_, _>>()?;
-    let text = suite(args, &fields, &found)?;
+    let text = suite(args, &fields, &candidate)?;
     let folder = args.out.parent().unwrap_or(Path::new(""));
     Suite::parse(&text, "suite.toml", Some(folder)).map_err(|error| Failure::usage(error.to_string()))?;
     if !folder.as_os_str().is_empty() {
@@ -60,15 +60,20 @@ pub(super) fn run(session: &Session, args: &InitArgs) -> Result<ExitCode, Failur
     std::fs::write(&args.out, text).map_err(|error| write_failure(&args.out.display().to_string(), &error))?;
     let mut out = std::io::stdout().lock();
     match session.global.format {
-        Format::Json => writeln!(out, "{}", as_json(args, &found)),
-        Format::Text => write!(out, "{}", as_text(args, &found)),
+        Format::Json => writeln!(out, "{}", as_json(args, &candidate)),
+        Format::Text => write!(out, "{}", as_text(args, &candidate)),
     }
     .map_err(|error| stdout_failure(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Reads a data set as a task, or as the first task that it fits.
-fn read(path: &Path, task: Option<TaskType>, split: &str, fields: &BTreeMap<String, String>) -> Result<Found, Failure> {
+fn read(
+    path: &Path,
+    task: Option<TaskType>,
+    split: &str,
+    fields: &BTreeMap<String, String>,
+) -> Result<Candidate, Failure> {
     if !path.exists() {
         return Err(Failure::usage(format!("{}: no such file or folder", path.display())));
     }
@@ -92,7 +97,7 @@ fn read(path: &Path, task: Option<TaskType>, split: &str, fields: &BTreeMap<Stri
     let Some(((task, dataset), others)) = fits.split_first() else {
         return Err(Failure::usage(no_task(path, &errors)));
     };
-    Ok(Found {
+    Ok(Candidate {
         path: path.to_owned(),
         name: dataset.name().to_owned(),
         task: *task,
@@ -136,7 +141,7 @@ fn gate(gate: &Gate) -> String {
     text
 }
 
-fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, found: &[Found]) -> Result<String, Failure> {
+fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, candidate: &[Candidate]) -> Result<String, Failure> {
     let mut text = format!(
         "# Made by `isomer init`. `isomer suite keys` prints every key.\n\
          name = {}\n\
@@ -154,7 +159,7 @@ fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, found: &[Found]) ->
         )
     );
     let mut names: Vec<&str> = Vec::new();
-    for one in found {
+    for one in candidate {
         let path = place(&one.path, &args.out);
         let path = path.to_str().ok_or_else(|| {
             Failure::usage(format!(
@@ -198,9 +203,9 @@ fn place(data: &Path, out: &Path) -> PathBuf {
     data.strip_prefix(&folder).map_or_else(|_| data.clone(), Path::to_owned)
 }
 
-fn as_text(args: &InitArgs, found: &[Found]) -> String {
+fn as_text(args: &InitArgs, candidate: &[Candidate]) -> String {
     let mut text = String::new();
-    for one in found {
+    for one in candidate {
         text.push_str(&format!(
             "{}: {}, {} rows",
             one.path.display(),
@@ -225,8 +230,8 @@ fn as_text(args: &InitArgs, found: &[Found]) -> String {
     text
 }
 
-fn as_json(args: &InitArgs, found: &[Found]) -> serde_json::Value {
-    let dataset = |one: &Found| {
+fn as_json(args: &InitArgs, candidate: &[Candidate]) -> serde_json::Value {
+    let dataset = |one: &Candidate| {
         json!({
             "path": one.path,
             "task": one.task.name(),
@@ -234,7 +239,7 @@ fn as_json(args: &InitArgs, found: &[Found]) -> serde_json::Value {
             "other_tasks": one.others.iter().map(|task| task.name()).collect::<Vec<_>>(),
         })
     };
-    json!({ "suite": args.out, "datasets": found.iter().map(dataset).collect::<Vec<_>>() })
+    json!({ "suite": args.out, "datasets": candidate.iter().map(dataset).collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
@@ -268,10 +273,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("pairs.csv");
         std::fs::write(&file, PAIRS).unwrap();
-        let found = read(&file, None, "test", &fields()).unwrap();
-        assert_eq!((found.task, found.rows), (TaskType::Sts, 2));
+        let candidate = read(&file, None, "test", &fields()).unwrap();
+        assert_eq!((candidate.task, candidate.rows), (TaskType::Sts, 2));
         let args = args(home.path(), &["pairs.csv"]);
-        let text = suite(&args, &fields(), &[found]).unwrap();
+        let text = suite(&args, &fields(), &[candidate]).unwrap();
         let read = Suite::parse(&text, "suite.toml", Some(home.path())).unwrap();
         assert_eq!((read.name.as_str(), read.datasets.len()), ("a \"quoted\" name", 1));
         assert_eq!((read.datasets[0].limit, read.datasets[0].fields.len()), (Some(300), 3));
@@ -286,19 +291,19 @@ mod tests {
     #[test]
     fn relative_paths_and_equal_names_make_a_suite_that_a_check_accepts() {
         let home = tempfile::tempdir().unwrap();
-        let found = |folder: &str| {
+        let candidate = |folder: &str| {
             let path = home.path().join(folder).join("pairs.csv");
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, PAIRS).unwrap();
-            let found = read(&path, None, "test", &fields()).unwrap();
-            Found {
+            let candidate = read(&path, None, "test", &fields()).unwrap();
+            Candidate {
                 path: Path::new(folder).join("pairs.csv"),
-                ..found
+                ..candidate
             }
         };
         let mut args = args(home.path(), &[]);
         args.out = "suite.toml".into();
-        let text = suite(&args, &fields(), &[found("a"), found("b")]).unwrap();
+        let text = suite(&args, &fields(), &[candidate("a"), candidate("b")]).unwrap();
         let read = Suite::parse(&text, "suite.toml", Some(Path::new(""))).unwrap();
         let names: Vec<Option<&str>> = read.datasets.iter().map(|one| one.name.as_deref()).collect();
         assert_eq!(names, [None, Some("pairs 2")]);
@@ -314,7 +319,7 @@ mod tests {
             assert!(message.contains(&format!("  {}: ", task.name())), "{message}");
         }
         assert!(
-            message.contains("the row has text_a, text_b, gold") && message.contains("--field"),
+            message.contains("text_a, text_b, gold") && message.contains("--field"),
             "{message}"
         );
         let missing = read(&home.path().join("none"), None, "test", &BTreeMap::new()).unwrap_err();
@@ -335,11 +340,11 @@ mod tests {
         };
         std::fs::write(home.path().join("train.jsonl"), rows(40)).unwrap();
         std::fs::write(home.path().join("test.jsonl"), rows(20)).unwrap();
-        let found = read(home.path(), None, "test", &BTreeMap::new()).unwrap();
-        assert_eq!(found.task, TaskType::Classification);
-        let shown = as_text(&args(home.path(), &[""]), &[found]);
+        let candidate = read(home.path(), None, "test", &BTreeMap::new()).unwrap();
+        assert_eq!(candidate.task, TaskType::Classification);
+        let shown = as_text(&args(home.path(), &[""]), &[candidate]);
         assert!(
-            shown.contains("classification, 20 rows") && shown.contains("absolute path"),
+            shown.contains("classification, 20 rows") && shown.contains("absolute"),
             "{shown}"
         );
     }

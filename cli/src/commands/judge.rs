@@ -59,11 +59,11 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
         ..JudgeRequest::default()
     };
     let rated = rate(&connection, &request, pairs, "judge", &display).await?;
-    let told = |error: std::io::Error| write_failure(&name, &error);
+    let io_failure = |error: std::io::Error| write_failure(&name, &error);
     for rating in &rated.ratings {
-        writeln!(out, "{}", line(rating)).map_err(told)?;
+        writeln!(out, "{}", line(rating)).map_err(io_failure)?;
     }
-    out.flush().map_err(told)?;
+    out.flush().map_err(io_failure)?;
     let summary = &rated.summary;
     display.message(&format!(
         "{} rated, {} after retries, {} without a readable rating, {} failed; {} from cache{}",
@@ -80,7 +80,7 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
     for rating in &rated.ratings {
         reasons.count(&rating.error);
     }
-    reasons.tell(&display);
+    reasons.show(&display);
     if summary.generator_errors == rated.ratings.len() as u64 {
         return Err(Failure::dependency(format!(
             "none of the {} pairs could be rated: {}",

@@ -33,13 +33,13 @@ pub(super) fn encoder<'a>(
 
 /// Writes files into the folder of `--out`.
 pub(super) fn written(out: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(), Failure> {
-    let told = |path: &Path, error: std::io::Error| {
+    let io_failure = |path: &Path, error: std::io::Error| {
         Failure::dependency(format!("--out: cannot write {}: {error}", path.display()))
     };
-    std::fs::create_dir_all(out).map_err(|error| told(out, error))?;
+    std::fs::create_dir_all(out).map_err(|error| io_failure(out, error))?;
     for (name, content) in files {
         let path = out.join(name);
-        std::fs::write(&path, content).map_err(|error| told(&path, error))?;
+        std::fs::write(&path, content).map_err(|error| io_failure(&path, error))?;
     }
     Ok(())
 }

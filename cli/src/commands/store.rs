@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment};
 use indicatif::{HumanBytes, HumanCount};
 use isomer_access::rfc3339;
 use isomer_blobs::{BlobStore, StoreConfig};
-use isomer_retention::{Amount, Policy, RetentionError, SHORTEST_FORGETTING, Step, Sweep, Swept, Usage};
+use isomer_retention::{Amount, Policy, RetentionError, SHORTEST_FORGETTING, Step, Sweep, SweepReport, Usage};
 use isomer_service_kit::config::Validate;
 use serde_json::json;
 
@@ -116,7 +116,7 @@ fn usage_in_words(usage: &Usage) -> String {
     let mut kinds = table::new();
     kinds.set_header(["what", "objects", "size"]);
     for (kind, held) in &usage.kinds {
-        kinds.add_row(amount(kind.folder(), *held));
+        kinds.add_row(amount(kind.name(), *held));
     }
     kinds.add_row(amount("records of runs and removals", usage.records));
     if usage.unknown.objects > 0 {
@@ -142,11 +142,11 @@ fn usage_in_words(usage: &Usage) -> String {
     text
 }
 
-fn swept_in_words(swept: &Swept, deleted: bool) -> String {
+fn swept_in_words(swept: &SweepReport, deleted: bool) -> String {
     let mut kinds = table::new();
     kinds.set_header([if deleted { "removed" } else { "would be removed" }, "objects", "size"]);
     for (kind, removed) in &swept.removed {
-        kinds.add_row(amount(kind.folder(), *removed));
+        kinds.add_row(amount(kind.name(), *removed));
     }
     kinds.add_row(amount("all", swept.total()));
     let counted = |amount: Amount, what: &str| {

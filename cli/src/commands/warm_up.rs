@@ -46,28 +46,28 @@ pub(super) async fn run(
         priority: Priority::Batch.into(),
         ..args.augmentation.spec(connection, display).await?
     };
-    let told = log.told();
+    let summary = log.summary();
     if args.plan {
         let estimates = estimates(connection, &spec, &log).await?;
-        let text = format!("{told}\n\n{}", as_text(&estimates));
+        let text = format!("{summary}\n\n{}", as_text(&estimates));
         use std::io::Write;
         let written = std::io::stdout().lock().write_all(text.as_bytes());
         written.map_err(|error| stdout_failure(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
-    display.message(&told);
-    let made = make(connection, args, &spec, &log, display).await?;
+    display.message(&summary);
+    let variant_counts = make(connection, args, &spec, &log, display).await?;
     display.message(&format!(
         "{} of {} queries have every variant; {} variants were there, {} calls made others, {} are missing",
-        made.whole,
+        variant_counts.whole,
         log.queries.len(),
-        made.cached,
-        made.calls,
-        made.missing
+        variant_counts.cached,
+        variant_counts.calls,
+        variant_counts.missing
     ));
-    made.reasons.tell(display);
-    if made.whole == 0 && made.missing > 0 {
-        let why = made.reasons.main();
+    variant_counts.reasons.show(display);
+    if variant_counts.whole == 0 && variant_counts.missing > 0 {
+        let why = variant_counts.reasons.main();
         return Err(Failure::dependency(format!("no query has every variant: {why}")));
     }
     Ok(ExitCode::SUCCESS)
@@ -111,7 +111,7 @@ impl Log {
         }
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let share = 100.0 * self.covered as f64 / self.all.max(1) as f64;
         format!(
             "{} queries, {} distinct; the {} most frequent are {share:.1} % of the log",
@@ -124,7 +124,7 @@ impl Log {
 
 /// Counts of generated variants.
 #[derive(Default)]
-struct Made {
+struct VariantCounts {
     done: u64,
     whole: usize,
     cached: u64,
@@ -133,7 +133,7 @@ struct Made {
     reasons: Reasons,
 }
 
-impl Made {
+impl VariantCounts {
     fn add(&mut self, answer: &EncodeAugmentedResponse) {
         let usage = answer.usage.unwrap_or_default();
         self.done += answer.used.len() as u64;
@@ -155,7 +155,7 @@ async fn make(
     spec: &AugmentationSpec,
     log: &Log,
     display: &Display,
-) -> Result<Made, Failure> {
+) -> Result<VariantCounts, Failure> {
     let client = AugmentationServiceClient::new(connection.channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
@@ -177,19 +177,19 @@ async fn make(
             })
         })
         .buffer_unordered(IN_FLIGHT);
-    let mut made = Made::default();
+    let mut variant_counts = VariantCounts::default();
     while let Some(answer) = answers.try_next().await? {
-        made.add(answer.get_ref());
+        variant_counts.add(answer.get_ref());
         display.step(
             "warm up",
             &Step {
-                done: made.done,
+                done: variant_counts.done,
                 total: Some(log.queries.len() as u64),
                 ..Step::default()
             },
         );
     }
-    Ok(made)
+    Ok(variant_counts)
 }
 
 /// The estimated usage of each source, by its transformation and generator.
@@ -198,7 +198,7 @@ async fn estimates(
     spec: &AugmentationSpec,
     log: &Log,
 ) -> Result<Vec<(String, GenerationEstimate)>, Failure> {
-    let mut told = Vec::new();
+    let mut estimates = Vec::new();
     for (source, name) in spec.sources.iter().zip(names(spec)) {
         let mut total = GenerationEstimate::default();
         for queries in log.queries.chunks(ESTIMATED) {
@@ -216,9 +216,9 @@ async fn estimates(
             let answer = catalogue::client(connection).estimate(request).await?.into_inner();
             add(&mut total, answer.estimate.unwrap_or_default());
         }
-        told.push((name, total));
+        estimates.push((name, total));
     }
-    Ok(told)
+    Ok(estimates)
 }
 
 fn names(spec: &AugmentationSpec) -> impl Iterator<Item = String> + '_ {
@@ -252,19 +252,19 @@ fn add(total: &mut GenerationEstimate, more: GenerationEstimate) {
 }
 
 fn as_text(estimates: &[(String, GenerationEstimate)]) -> String {
-    let mut told = table::new();
+    let mut summary = table::new();
     let mut head = plan::HEAD.to_vec();
     head.push("price");
-    told.set_header(head);
+    summary.set_header(head);
     for (name, estimate) in estimates {
         let mut row = plan::row(name, estimate);
         row.push(plan::price(estimate));
-        told.add_row(row);
+        summary.add_row(row);
     }
-    for column in told.column_iter_mut().skip(1).take(plan::HEAD.len() - 1) {
+    for column in summary.column_iter_mut().skip(1).take(plan::HEAD.len() - 1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("{told}\n\n{}", plan::NOTE)
+    format!("{summary}\n\n{}", plan::NOTE)
 }
 
 #[cfg(test)]
@@ -290,14 +290,14 @@ mod tests {
         let most = Log::read(&records, Some(2));
         assert_eq!(queries(&most), ["b", "a"]);
         assert_eq!(
-            most.told(),
+            most.summary(),
             "6 queries, 3 distinct; the 2 most frequent are 83.3 % of the log"
         );
         // A text in two languages counts as two queries, because their variants may differ.
         let both = Log::read(&[record("a", Some("de")), record("a", Some("en"))], None);
         assert_eq!(both.queries.len(), 2);
         assert_eq!(
-            Log::read(&[], None).told(),
+            Log::read(&[], None).summary(),
             "0 queries, 0 distinct; the 0 most frequent are 0.0 % of the log"
         );
     }

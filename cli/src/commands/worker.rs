@@ -90,9 +90,10 @@ async fn until_second<T, S: Future<Output = ()>>(
 
 /// Serves only health and metrics.
 async fn serve_metrics(address: SocketAddr, config: &ServerConfig) -> Result<JoinHandle<()>, Failure> {
-    let told = |error: std::io::Error| Failure::usage(format!("--metrics-listen: cannot listen on {address}: {error}"));
-    let listener = TcpListener::bind(address).await.map_err(told)?;
-    let address = listener.local_addr().map_err(told)?;
+    let io_failure =
+        |error: std::io::Error| Failure::usage(format!("--metrics-listen: cannot listen on {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(io_failure)?;
+    let address = listener.local_addr().map_err(io_failure)?;
     tracing::info!(%address, "serving /metrics");
     let config = config.clone();
     Ok(tokio::spawn(async move {
@@ -172,9 +173,9 @@ mod tests {
         let expected = BTreeMap::from([(Kind::Transform, 4), (Kind::Encode, 1)]);
         assert_eq!(read(&["transform=4", "encode"]).unwrap(), expected);
         for (given, says) in [
-            (&["encod=1"][..], "did you mean `encode`"),
-            (&["encode=0"], "how many units"),
-            (&["encode=x"], "how many units"),
+            (&["encod=1"][..], "`encode`"),
+            (&["encode=0"], "units"),
+            (&["encode=x"], "units"),
             (&["encode=1", "encode=2"], "twice"),
         ] {
             let error = read(given).unwrap_err();

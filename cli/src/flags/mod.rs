@@ -70,7 +70,7 @@ impl RequestFlags {
 
     /// The declaration of a field: the longest path that the field's begins with; of equal paths
     /// the first.
-    fn declared(&self, field: &str) -> Option<(&'static Field, Place)> {
+    fn declared(&self, field: &str) -> Option<(&'static Field, FieldPosition)> {
         let path = without_positions(field);
         let is_at = |own: &&Field| {
             let rest = path.strip_prefix(own.path);
@@ -81,7 +81,7 @@ impl RequestFlags {
         let depth = own.path.split('.').count();
         let last = field.split('.').nth(depth - 1)?;
         let position = last.split_once('[').and_then(|(_, at)| at.strip_suffix(']'));
-        let place = Place {
+        let place = FieldPosition {
             position: position.and_then(|at| at.parse().ok()),
             rest: path[longest..].trim_start_matches('.').to_owned(),
         };
@@ -90,7 +90,7 @@ impl RequestFlags {
 }
 
 /// The place of a field within the declared one.
-struct Place {
+struct FieldPosition {
     /// Position in the list, from 0.
     position: Option<usize>,
     /// The path below.

@@ -67,7 +67,7 @@ pub enum Put {
 
 /// The result of [`BlobStore::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
+pub enum BlobRead {
     /// The name has no blob.
     Absent,
     /// The blob does not match its digest.
@@ -187,9 +187,9 @@ impl BlobStore {
     /// If the store fails.
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, BlobError> {
         match self.read(name).await? {
-            Read::Absent => Ok(None),
-            Read::Body(body) => Ok(Some(body)),
-            Read::Damaged => {
+            BlobRead::Absent => Ok(None),
+            BlobRead::Body(body) => Ok(Some(body)),
+            BlobRead::Damaged => {
                 tracing::warn!(name, store = %self.url, "a blob is damaged and is removed");
                 self.remove(name).await?;
                 Ok(None)
@@ -201,12 +201,12 @@ impl BlobStore {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn read(&self, name: &str) -> Result<Read, BlobError> {
+    pub async fn read(&self, name: &str) -> Result<BlobRead, BlobError> {
         let path = Path::from(name);
         let read = self.retried(|| async { self.inner.get(&path).await?.bytes().await });
         match read.await {
-            Ok(found) => Ok(checked(&found).map_or(Read::Damaged, Read::Body)),
-            Err(object_store::Error::NotFound { .. }) => Ok(Read::Absent),
+            Ok(found) => Ok(checked(&found).map_or(BlobRead::Damaged, BlobRead::Body)),
+            Err(object_store::Error::NotFound { .. }) => Ok(BlobRead::Absent),
             Err(error) => Err(self.failed(error)),
         }
     }
@@ -422,11 +422,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let blobs = folder(place.path());
         blobs.put_new("x", b"body").await.unwrap();
-        assert_eq!(blobs.read("x").await.unwrap(), Read::Body(Bytes::from_static(b"body")));
+        assert_eq!(
+            blobs.read("x").await.unwrap(),
+            BlobRead::Body(Bytes::from_static(b"body"))
+        );
         std::fs::write(place.path().join("x"), b"other").unwrap();
-        assert_eq!(blobs.read("x").await.unwrap(), Read::Damaged);
-        assert_eq!(blobs.read("x").await.unwrap(), Read::Damaged);
-        assert_eq!(blobs.read("y").await.unwrap(), Read::Absent);
+        assert_eq!(blobs.read("x").await.unwrap(), BlobRead::Damaged);
+        assert_eq!(blobs.read("x").await.unwrap(), BlobRead::Damaged);
+        assert_eq!(blobs.read("y").await.unwrap(), BlobRead::Absent);
     }
 
     #[test]

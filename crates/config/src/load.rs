@@ -69,7 +69,7 @@ where
             .iter()
             .fold(layers, |layers, variable| layers.merge(variable.layer()));
         layers = layers.merge(flags.clone());
-        match layers.extract::<Tracked<T>>() {
+        match layers.extract::<TrackedValue<T>>() {
             Ok(tracked) => return accept(tracked, &layers),
             Err(error) if retry_as_text(&error, &mut variables) => {}
             Err(error) => return Err(explain::misfit(&error, &layers)),
@@ -77,7 +77,7 @@ where
     }
 }
 
-fn accept<T: Serialize + Validate>(tracked: Tracked<T>, layers: &Figment) -> Result<T, ConfigError> {
+fn accept<T: Serialize + Validate>(tracked: TrackedValue<T>, layers: &Figment) -> Result<T, ConfigError> {
     if let Some(path) = tracked.unread.first() {
         return Err(explain::unread(
             path,
@@ -219,12 +219,12 @@ fn without_absent(value: Value) -> Option<Value> {
 
 /// A value together with the paths of the keys that nothing read, for structs that forgot
 /// `deny_unknown_fields`.
-struct Tracked<T> {
+struct TrackedValue<T> {
     value: T,
     unread: Vec<Vec<String>>,
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tracked<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TrackedValue<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut unread = Vec::new();
         let value = serde_ignored::deserialize(deserializer, |path| unread.push(explain::segments(&path)))?;

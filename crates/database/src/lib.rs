@@ -70,7 +70,9 @@ impl Database {
             // connection would treat its next commit as part of that transaction.
             .before_acquire(move |connection, meta| {
                 let proof = Arc::clone(&acquired);
-                Box::pin(async move { Ok(!file || !connection.is_in_transaction() && proof.holds_for(meta.age)) })
+                Box::pin(async move {
+                    Ok(!file || !connection.is_in_transaction() && proof.trusts(connection, meta.age).await?)
+                })
             })
             .after_release(move |connection, meta| {
                 let proof = Arc::clone(&released);
@@ -80,7 +82,7 @@ impl Database {
                     }
                     // A dropped transaction is rolled back by the connection's next command.
                     connection.ping().await?;
-                    Ok(!connection.is_in_transaction() && proof.holds_for(meta.age))
+                    Ok(!connection.is_in_transaction() && proof.trusts(connection, meta.age).await?)
                 })
             })
             .after_connect(move |connection, _| {
@@ -286,7 +288,8 @@ mod tests {
             let path = folder.path().join(name);
             std::fs::write(&path, content).unwrap();
             let fault = Database::open(path.to_str().unwrap()).await.unwrap_err();
-            assert!(fault.message.contains("is not a database"), "{name}: {fault}");
+            assert_eq!(fault.reason, "DATABASE", "{name}: {fault}");
+            assert!(fault.message.contains(name), "{fault}");
         }
     }
 

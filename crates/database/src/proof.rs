@@ -51,9 +51,22 @@ impl WriteProof {
 
     /// Whether a connection of this age is newer than the last failure, and writes have been
     /// verified since.
-    pub(crate) fn holds_for(&self, age: Duration) -> bool {
+    fn holds_for(&self, age: Duration) -> bool {
         let last = LAST.lock().filter(|_| self.is_file);
         last.is_none_or(|(count, at)| self.proven.load(Ordering::Acquire) == count && age < at.elapsed())
+    }
+
+    /// Whether a pooled connection of this age may be used. A connection that was opened while the
+    /// disk failed stays read-only, although another one has written since.
+    pub(crate) async fn trusts(&self, connection: &mut AnyConnection, age: Duration) -> sqlx::Result<bool> {
+        if !self.is_file || LAST.lock().is_none() {
+            return Ok(true);
+        }
+        if !self.holds_for(age) {
+            return Ok(false);
+        }
+        let row = sqlx::raw_sql("PRAGMA query_only").fetch_one(connection).await?;
+        Ok(row.try_get::<i64, _>(0)? == 0)
     }
 
     /// If a write failed before, writes a value through a new connection and reads it back. If that
@@ -128,5 +141,7 @@ mod tests {
             .await
             .unwrap();
         assert!(proof.holds_for(Duration::ZERO));
+        let trusted = proof.trusts(&mut other, Duration::ZERO).await.unwrap();
+        assert!(!trusted, "it was opened while the disk failed");
     }
 }

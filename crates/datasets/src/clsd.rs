@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use isomer_tagger::Tagger;
 
-use super::{Dataset, DatasetError, DatasetText, Labels, Role, files::Files, lists, sample::Picked};
+use super::{Dataset, DatasetError, DatasetText, Labels, Role, files::Files, lists, sample::RowSelection};
 use isomer_scoring::task::OneWord;
 
 /// The labels that discrimination is scored against.
@@ -39,11 +39,11 @@ impl ClsdLabels {
 pub(super) fn read(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, ClsdLabels), DatasetError> {
     let (mut sources, mut targets, mut distractors) = (Vec::new(), Vec::new(), Vec::new());
     let mut labels = ClsdLabels::default();
-    lists::rows(files, name, picked, |row| {
+    lists::rows(files, name, selection, |row| {
         let (source, target) = (row.text("source")?, row.text("target")?);
         let others = row.texts("distractors", 1)?;
         let tags = row

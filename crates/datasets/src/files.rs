@@ -276,7 +276,7 @@ impl<'a> Part<'a> {
         Ok(if self.form.gzip {
             let most = bounds::unpacked(packed_size);
             let packed = BufReader::with_capacity(BUFFER, raw);
-            let plain = bounds::Bounded::new(MultiGzDecoder::new(packed), most);
+            let plain = bounds::BoundedReader::new(MultiGzDecoder::new(packed), most);
             Box::new(BufReader::with_capacity(BUFFER, plain))
         } else {
             Box::new(BufReader::with_capacity(BUFFER, raw))

@@ -5,7 +5,7 @@ use super::{
     files::Files,
     row::Row,
     rows::Rows,
-    sample::{Picked, Stratum},
+    sample::{RowSelection, Stratum},
 };
 
 /// Reads `text label` of the train file and of the split's. Every text is transformed, including
@@ -13,7 +13,7 @@ use super::{
 pub(super) fn read_classification(
     files: &Files<'_>,
     [train, test]: [&str; 2],
-    [of_train, of_test]: [Picked; 2],
+    [of_train, of_test]: [RowSelection; 2],
 ) -> Result<(Vec<DatasetText>, [Vec<String>; 2]), DatasetError> {
     let (mut texts, train_labels) = read(files, train, of_train, "train")?;
     let (mut others, test_labels) = read(files, test, of_test, "test")?;
@@ -46,13 +46,13 @@ pub(super) fn read_classification(
 fn read(
     files: &Files<'_>,
     name: &str,
-    mut picked: Picked,
+    mut selection: RowSelection,
     part: &str,
 ) -> Result<(Vec<DatasetText>, Vec<String>), DatasetError> {
     let mut rows = Rows::open(files, name)?;
     let (mut texts, mut labels) = (Vec::new(), Vec::new());
     while let Some(mut row) = rows.next_row()? {
-        match picked.takes() {
+        match selection.takes() {
             Some(true) => {}
             Some(false) => continue,
             None => break,
@@ -91,7 +91,7 @@ pub(super) struct ClusteringLabels {
 pub(super) fn read_clustering(
     files: &Files<'_>,
     name: &str,
-    mut picked: Picked,
+    mut selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, ClusteringLabels), DatasetError> {
     let mut rows_of = Rows::open(files, name)?;
     let mut texts = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn read_clustering(
     };
     let mut rows = 0;
     while let Some(mut row) = rows_of.next_row()? {
-        match picked.takes() {
+        match selection.takes() {
             Some(true) => {}
             Some(false) => continue,
             None => break,

@@ -11,7 +11,7 @@ use isomer_scoring::task::TaskType;
 
 /// The chosen files.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct FileSelection {
     pub(super) language: Option<String>,
     kind: Kind,
 }
@@ -34,7 +34,7 @@ pub(super) struct RetrievalFiles {
     pub(super) qrels: String,
 }
 
-impl Chosen {
+impl FileSelection {
     /// The file of rows of a single-file task.
     pub(super) fn rows(&self) -> Result<&str, DatasetError> {
         match &self.kind {
@@ -72,7 +72,7 @@ impl Chosen {
     }
 }
 
-pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -> Result<FileSelection, DatasetError> {
     match task {
         TaskType::Retrieval => retrieval(files, options),
         TaskType::Reranking => reranking(files, options),
@@ -83,7 +83,7 @@ pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -
     }
 }
 
-fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<FileSelection, DatasetError> {
     if let Some(name) = files.single() {
         // A single file is accepted whatever its name, but the name may still give the language.
         let named = language_of(&name, &options.split, "jsonl").flatten();
@@ -92,20 +92,20 @@ fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError
         {
             return Err(no_language(files, options, wanted, vec![named.clone()]));
         }
-        return Ok(Chosen {
+        return Ok(FileSelection {
             language: named.or_else(|| options.language.clone()),
             kind: Kind::Rows(name),
         });
     }
     let (name, language) = in_folder(files, "", &options.split, "jsonl", options)?;
-    Ok(Chosen {
+    Ok(FileSelection {
         language,
         kind: Kind::Rows(name),
     })
 }
 
 /// The split's file and the train file of the same language.
-fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<FileSelection, DatasetError> {
     if let Some(name) = files.single() {
         return Err(DatasetError::MissingFile {
             place: files.label(&name),
@@ -124,7 +124,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
             hint: "classification fits on a train file".to_owned(),
         });
     };
-    Ok(Chosen {
+    Ok(FileSelection {
         language,
         kind: Kind::TrainAndTest(train.clone(), test),
     })
@@ -132,7 +132,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
 
 /// Like [`rows`], but a folder without any file of the split may contain `<source>-<target>.jsonl`,
 /// the format in which CLSD is published.
-fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<FileSelection, DatasetError> {
     let bare = |name: &str| {
         let stem = name.strip_suffix(".jsonl")?;
         let mut parts = stem.split('-');
@@ -164,7 +164,7 @@ fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen
             });
         }
     };
-    Ok(Chosen {
+    Ok(FileSelection {
         kind: Kind::Rows(format!("{language}.jsonl")),
         language: Some(language),
     })
@@ -172,27 +172,27 @@ fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen
 
 /// One file of rows, or mteb's newer layout: like retrieval, with candidates in
 /// `top_ranked/<split>.jsonl`.
-fn reranking(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+fn reranking(files: &Files<'_>, options: &LoadOptions) -> Result<FileSelection, DatasetError> {
     let of_rows = |name: &String| language_of(name, &options.split, "jsonl").is_some();
     if files.single().is_some() || files.list("").iter().any(of_rows) || files.list("top_ranked").is_empty() {
         return rows(files, options);
     }
-    let Chosen { language, kind } = retrieval(files, options)?;
+    let FileSelection { language, kind } = retrieval(files, options)?;
     let chosen = LoadOptions {
         language: language.clone(),
         ..options.clone()
     };
     let (candidates, _) = in_folder(files, "top_ranked", &options.split, "jsonl", &chosen)?;
     match kind {
-        Kind::Retrieval(names) => Ok(Chosen {
+        Kind::Retrieval(names) => Ok(FileSelection {
             language,
             kind: Kind::Ranked(names, format!("top_ranked/{candidates}")),
         }),
-        kind => Ok(Chosen { language, kind }),
+        kind => Ok(FileSelection { language, kind }),
     }
 }
 
-fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<FileSelection, DatasetError> {
     if files.single().is_some() {
         return Err(DatasetError::MissingFile {
             place: files.place(),
@@ -220,7 +220,7 @@ fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Dataset
         queries: part("queries")?,
         qrels: format!("qrels/{qrels}"),
     });
-    Ok(Chosen { language, kind })
+    Ok(FileSelection { language, kind })
 }
 
 /// Chooses `<stem>.<ending>` or `<stem>.<language>.<ending>` in a folder.

@@ -68,7 +68,7 @@ pub use roots::{PermittedPath, below_roots};
 pub use row::FieldMap;
 pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
 pub use scoring::Scoring;
-pub use source::{Fetched, InlineFile, Source};
+pub use source::{HubFiles, InlineFile, Source};
 pub use table::{FileRow, read_rows};
 pub use text::Text;
 

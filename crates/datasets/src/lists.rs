@@ -1,20 +1,20 @@
 //! Rows that hold lists of texts: reranking, summarisation, graded ranking.
 
-use super::{DatasetError, DatasetText, Role, files::Files, row::Row, rows::Rows, sample::Picked};
+use super::{DatasetError, DatasetText, Role, files::Files, row::Row, rows::Rows, sample::RowSelection};
 use isomer_scoring::task::{Candidates, SummarisedText, lexical_overlap};
 
 /// Reads the selected rows.
 pub(super) fn rows(
     files: &Files<'_>,
     name: &str,
-    mut picked: Picked,
+    mut selection: RowSelection,
     mut take: impl FnMut(&mut Row) -> Result<(), DatasetError>,
 ) -> Result<(), DatasetError> {
     let mut rows = Rows::open(files, name)?;
     let mut seen = false;
     while let Some(mut row) = rows.next_row()? {
         seen = true;
-        match picked.takes() {
+        match selection.takes() {
             Some(true) => take(&mut row)?,
             Some(false) => {}
             None => break,
@@ -66,10 +66,10 @@ pub(super) struct RerankingLabels {
 pub(super) fn read_reranking(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, Vec<Candidates>, Vec<String>), DatasetError> {
     let (mut queries, mut documents, mut items, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), 0_usize);
-    rows(files, name, picked, |row| {
+    rows(files, name, selection, |row| {
         let query = row.one_or_more_texts("query")?;
         let (positive, negative) = (row.texts("positive", 0)?, row.texts("negative", 0)?);
         if positive.is_empty() || negative.is_empty() {
@@ -108,10 +108,10 @@ pub(super) fn can_be_ranked(row: &mut Row) -> Result<bool, DatasetError> {
 pub(super) fn read_summarisation(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, Vec<SummarisedText>), DatasetError> {
     let (mut human, mut machine, mut labels) = (Vec::new(), Vec::new(), Vec::<SummarisedText>::new());
-    rows(files, name, picked, |row| {
+    rows(files, name, selection, |row| {
         let humans = row.texts("human_summaries", 1)?;
         let machines = row.texts("machine_summaries", 1)?;
         let relevance = row.numbers("relevance", machines.len(), "machine_summaries")?;
@@ -148,10 +148,10 @@ pub(super) fn read_summarisation(
 pub(super) fn read_graded_ranking(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, Vec<usize>, f64), DatasetError> {
     let (mut anchors, mut candidates, mut counts, mut overlap) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
-    rows(files, name, picked, |row| {
+    rows(files, name, selection, |row| {
         let anchor = row.text("anchor")?;
         let graded = row.texts("candidates", 2)?;
         overlap += graded.first().map_or(0.0, |best| lexical_overlap(&anchor, best));

@@ -6,21 +6,21 @@ use super::{
     Dataset, DatasetError, DatasetText, Labels, LoadOptions, RowAudit, Source, clsd, digest,
     files::Files,
     labelled,
-    layout::{self, Chosen},
+    layout::{self, FileSelection},
     lists, pairs, retrieval,
     row::Row,
     rows::Rows,
-    sample::{self, Draw, Drawn, Picked, Strata, Stratum},
+    sample::{self, Draw, DrawFacts, RowSelection, Strata, Stratum},
     sides::{self, Sides},
 };
 use isomer_scoring::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 
 /// The result of reading a task's rows.
 #[derive(Default)]
-struct Read {
+struct ReadSummary {
     notes: Vec<String>,
     measures: BTreeMap<String, f64>,
-    drawn: Drawn,
+    draw: DrawFacts,
 }
 
 /// Loads a dataset and validates every row. A source on the hub or in the catalogue must have been
@@ -35,34 +35,36 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         return Err(DatasetError::ZeroLimit);
     }
     let files = source.files(options)?;
-    let chosen = layout::choose(task, &files, options)?;
-    let mut read = Read::default();
-    let (texts, labels) = read_task(task, &files, &chosen, options, &mut read)?;
+    let selection = layout::choose(task, &files, options)?;
+    let mut summary = ReadSummary::default();
+    let (texts, labels) = read_task(task, &files, &selection, options, &mut summary)?;
     let sides = match source {
         Source::Builtin(_) if options.languages.is_empty() => Sides::One("en".to_owned()),
-        _ => match sides::decide(task, options, chosen.language.as_deref())? {
+        _ => match sides::decide(task, options, selection.language.as_deref())? {
             Sides::Unknown => source.card_language(options).map_or(Sides::Unknown, Sides::One),
             decided => decided,
         },
     };
-    read.notes.extend(read.drawn.sample.iter().map(ToString::to_string));
-    read.notes.extend(sides.note(chosen.language.as_deref()));
+    summary
+        .notes
+        .extend(summary.draw.sample.iter().map(ToString::to_string));
+    summary.notes.extend(sides.note(selection.language.as_deref()));
     let audit = RowAudit::of(&texts, &labels);
-    read.notes.extend(audit.notes(&labels));
+    summary.notes.extend(audit.notes(&labels));
     let mut dataset = Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
         task,
         split: options.split.clone(),
-        language: chosen.language,
+        language: selection.language,
         sides,
         digest: digest::of(task, &texts, &labels),
         texts,
         labels,
         audit,
-        notes: read.notes,
-        measures: read.measures,
-        sample: read.drawn.sample,
-        order: read.drawn.order,
+        notes: summary.notes,
+        measures: summary.measures,
+        sample: summary.draw.sample,
+        order: summary.draw.order,
         revision: source.revision(),
         entry: options.entry,
         remarks: BTreeMap::new(),
@@ -82,40 +84,40 @@ pub(crate) fn holds(task: TaskType, source: &Source, options: &LoadOptions) -> R
 fn read_task(
     task: TaskType,
     files: &Files<'_>,
-    chosen: &Chosen,
+    selection: &FileSelection,
     options: &LoadOptions,
-    read: &mut Read,
+    summary: &mut ReadSummary,
 ) -> Result<(Vec<DatasetText>, Labels), DatasetError> {
-    let mut picked = |name: &str| -> Result<Picked, DatasetError> {
+    let mut picked = |name: &str| -> Result<RowSelection, DatasetError> {
         let (picked, drawn) = pick(task, files, name, options.limit, (options.sample_seed, options.draw))?;
-        read.drawn = drawn;
+        summary.draw = drawn;
         Ok(picked)
     };
     Ok(match task {
         TaskType::Bitext => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, rows) = pairs::read_bitext(files, name, picked(name)?)?;
             (texts, Labels::Bitext(rows))
         }
         TaskType::Sts => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, gold) = pairs::read_sts(files, name, picked(name)?)?;
             (texts, Labels::Sts(gold))
         }
         TaskType::PairClassification => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, labels) = pairs::read_pair_classification(files, name, picked(name)?)?;
             (texts, Labels::PairClassification(labels))
         }
         TaskType::Reranking => {
-            let (texts, labels, notes) = match chosen.ranked() {
+            let (texts, labels, notes) = match selection.ranked() {
                 Some((names, candidates)) => {
-                    let (texts, labels, notes, drawn) = retrieval::read_ranked(files, names, candidates, options)?;
-                    read.drawn = drawn;
-                    (texts, labels, notes)
+                    let rows = retrieval::read_ranked(files, names, candidates, options)?;
+                    summary.draw = rows.draw;
+                    (rows.texts, rows.labels, rows.notes)
                 }
                 None => {
-                    let name = chosen.rows()?;
+                    let name = selection.rows()?;
                     let (texts, items, notes) = lists::read_reranking(files, name, picked(name)?)?;
                     let labels = lists::RerankingLabels {
                         items,
@@ -124,37 +126,38 @@ fn read_task(
                     (texts, labels, notes)
                 }
             };
-            read.notes = notes;
+            summary.notes = notes;
             (texts, Labels::Reranking(labels))
         }
         TaskType::Summarisation => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, labels) = lists::read_summarisation(files, name, picked(name)?)?;
             (texts, Labels::Summarisation(labels))
         }
         TaskType::Clsd => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, labels) = clsd::read(files, name, picked(name)?)?;
             (texts, Labels::Clsd(labels))
         }
         TaskType::GradedRanking => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, counts, overlap) = lists::read_graded_ranking(files, name, picked(name)?)?;
-            read.measures.insert("lexical_overlap".to_owned(), overlap);
+            summary.measures.insert("lexical_overlap".to_owned(), overlap);
             (texts, Labels::GradedRanking(counts))
         }
         TaskType::Retrieval => {
-            let (texts, labels, notes, drawn) = retrieval::read(files, chosen.retrieval()?, options)?;
-            (read.notes, read.drawn) = (notes, drawn);
-            (texts, Labels::Retrieval(labels))
+            let rows = retrieval::read(files, selection.retrieval()?, options)?;
+            (summary.notes, summary.draw) = (rows.notes, rows.draw);
+            (rows.texts, Labels::Retrieval(rows.labels))
         }
         TaskType::Classification => {
-            let (train, test) = chosen.train_and_test()?;
+            let (train, test) = selection.train_and_test()?;
             let by_label = (options.sample_seed, Draw::Proportional);
             let (rows, drawn) = pick(task, files, train, options.train_limit, by_label)?;
             let picked = [rows, picked(test)?];
             let (texts, labels) = labelled::read_classification(files, [train, test], picked)?;
-            read.notes
+            summary
+                .notes
                 .extend(drawn.sample.map(|sample| format!("train rows: {sample}")));
             let samples_per_label = options.samples_per_label.unwrap_or(SAMPLES_PER_LABEL);
             let experiments = options.experiments.unwrap_or(EXPERIMENTS);
@@ -168,7 +171,7 @@ fn read_task(
             )
         }
         TaskType::Clustering => {
-            let name = chosen.rows()?;
+            let name = selection.rows()?;
             let (texts, mut labels) = labelled::read_clustering(files, name, picked(name)?)?;
             if options.entry.is_some_and(|entry| entry.joined_sets) {
                 labels.sets.clear();
@@ -191,11 +194,11 @@ fn pick(
     name: &str,
     limit: Option<usize>,
     (seed, draw): (u64, Draw),
-) -> Result<(Picked, Drawn), DatasetError> {
+) -> Result<(RowSelection, DrawFacts), DatasetError> {
     let limit = match (limit, draw) {
         (Some(limit), _) => limit,
         (None, Draw::OneByOne) => usize::MAX,
-        (None, Draw::Proportional) => return Ok((Picked::all(), Drawn::default())),
+        (None, Draw::Proportional) => return Ok((RowSelection::all(), DrawFacts::default())),
     };
     let mut rows = Rows::open(files, name)?;
     let mut strata = Strata::default();

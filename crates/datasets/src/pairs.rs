@@ -5,7 +5,7 @@ use super::{
     files::Files,
     row::Row,
     rows::Rows,
-    sample::{Picked, Stratum},
+    sample::{RowSelection, Stratum},
 };
 use isomer_scoring::task::TaskType;
 use ndarray::{ArrayView2, s};
@@ -14,9 +14,9 @@ use ndarray::{ArrayView2, s};
 pub(super) fn read_sts(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, Vec<f64>), DatasetError> {
-    let (texts, gold) = read(files, name, picked, |row| row.number("score"))?;
+    let (texts, gold) = read(files, name, selection, |row| row.number("score"))?;
     if gold.windows(2).all(|w| w[0] == w[1]) {
         let problem = match gold.as_slice() {
             [_] => "one pair only: a correlation needs at least two".to_owned(),
@@ -38,9 +38,9 @@ pub(super) fn read_sts(
 pub(super) fn read_pair_classification(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, Vec<bool>), DatasetError> {
-    let (texts, labels) = read(files, name, picked, binary)?;
+    let (texts, labels) = read(files, name, selection, binary)?;
     if labels.windows(2).all(|w| w[0] == w[1]) {
         let problem = format!(
             "all {} labels are {}: average precision needs both classes; take more rows or other data",
@@ -60,9 +60,9 @@ pub(super) fn read_pair_classification(
 pub(super) fn read_bitext(
     files: &Files<'_>,
     name: &str,
-    picked: Picked,
+    selection: RowSelection,
 ) -> Result<(Vec<DatasetText>, usize), DatasetError> {
-    let (mut texts, rows) = read(files, name, picked, |_| Ok(()))?;
+    let (mut texts, rows) = read(files, name, selection, |_| Ok(()))?;
     for text in &mut texts {
         text.transformable = text.role == Role::First;
     }
@@ -87,14 +87,14 @@ pub(super) fn stratum(task: TaskType, row: &mut Row) -> Result<Stratum, DatasetE
 fn read<L>(
     files: &Files<'_>,
     name: &str,
-    mut picked: Picked,
+    mut selection: RowSelection,
     label: impl Fn(&mut Row) -> Result<L, DatasetError>,
 ) -> Result<(Vec<DatasetText>, Vec<L>), DatasetError> {
     let mut rows = Rows::open(files, name)?;
     let (mut texts, mut labels) = (Vec::new(), Vec::new());
     'rows: while let Some(row) = rows.next_row()? {
         for mut row in row.pairs() {
-            match picked.takes() {
+            match selection.takes() {
                 Some(true) => {}
                 Some(false) => continue,
                 None => break 'rows,

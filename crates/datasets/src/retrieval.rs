@@ -8,9 +8,9 @@ use super::{
     files::Files,
     layout::RetrievalFiles,
     lists::RerankingLabels,
-    row::{Place, Row},
+    row::{Location, Row},
     rows::{Lines, Rows},
-    sample::{self, Drawn, Strata, Stratum},
+    sample::{self, DrawFacts, Strata, Stratum},
     text::{Spool, Text},
 };
 use isomer_scoring::task::Candidates;
@@ -38,8 +38,15 @@ impl Labels {
     }
 }
 
-/// The result of reading: texts, labels, notes, and the sampling of the queries.
-type Read<L> = (Vec<DatasetText>, L, Vec<String>, Drawn);
+/// A task that was read from the three files of retrieval.
+pub(super) struct RetrievalRows<L> {
+    pub(super) texts: Vec<DatasetText>,
+    pub(super) labels: L,
+    pub(super) notes: Vec<String>,
+    /// The sampling of the queries.
+    pub(super) draw: DrawFacts,
+}
+
 /// Document row and grade.
 type Judgements = Vec<(usize, i32)>;
 
@@ -49,7 +56,7 @@ pub(super) fn read(
     files: &Files<'_>,
     names: &RetrievalFiles,
     options: &LoadOptions,
-) -> Result<Read<Labels>, DatasetError> {
+) -> Result<RetrievalRows<Labels>, DatasetError> {
     let mut spool = Spool::default();
     let documents = read_texts(files, &names.corpus, &mut spool, document_text)?;
     let queries = read_texts(files, &names.queries, &mut Spool::in_memory(), |row| row.text("text"))?;
@@ -58,7 +65,7 @@ pub(super) fn read(
         .into_iter()
         .chain(unjudged(&queries, &judged, &names.qrels))
         .collect();
-    let (judged, drawn) = sampled(queries, judged, options);
+    let (judged, draw) = sampled(queries, judged, options);
 
     let mut texts = Vec::with_capacity(judged.len() + documents.texts.len());
     let (mut query_ids, mut judgements) = (Vec::new(), Vec::new());
@@ -88,7 +95,12 @@ pub(super) fn read(
         judgements,
         ignore_identical_ids: options.ignore_identical_ids,
     };
-    Ok((texts, labels, notes, drawn))
+    Ok(RetrievalRows {
+        texts,
+        labels,
+        notes,
+        draw,
+    })
 }
 
 /// Reads mteb's newer layout of reranking: the three files of retrieval and the candidates of each
@@ -98,7 +110,7 @@ pub(super) fn read_ranked(
     names: &RetrievalFiles,
     candidates: &str,
     options: &LoadOptions,
-) -> Result<Read<RerankingLabels>, DatasetError> {
+) -> Result<RetrievalRows<RerankingLabels>, DatasetError> {
     let mut memory = Spool::in_memory();
     let documents = read_texts(files, &names.corpus, &mut memory, document_text)?;
     let queries = read_texts(files, &names.queries, &mut memory, |row| row.text("text"))?;
@@ -152,7 +164,7 @@ pub(super) fn read_ranked(
         }
     }
     let rows = queries.rows.clone();
-    let (judged, drawn) = sampled(queries, judged, options);
+    let (judged, draw) = sampled(queries, judged, options);
     let (mut texts, mut listed, mut labels) = (Vec::new(), Vec::new(), RerankingLabels::default());
     for ((id, text), _) in judged {
         let Some((positive, negative)) = rows.get(&id).and_then(|row| split.remove(row)) else {
@@ -176,7 +188,12 @@ pub(super) fn read_ranked(
         }
     }
     texts.append(&mut listed);
-    Ok((texts, labels, notes, drawn))
+    Ok(RetrievalRows {
+        texts,
+        labels,
+        notes,
+        draw,
+    })
 }
 
 /// The error if the temporary file for a corpus's texts cannot be written.
@@ -210,7 +227,11 @@ fn unjudged(queries: &Texts, judged: &HashMap<usize, Judgements>, qrels: &str) -
 type JudgedQuery = ((String, Text), Judgements);
 
 /// The judged queries in their order, or a sample of them.
-fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &LoadOptions) -> (Vec<JudgedQuery>, Drawn) {
+fn sampled(
+    queries: Texts,
+    mut judged: HashMap<usize, Judgements>,
+    options: &LoadOptions,
+) -> (Vec<JudgedQuery>, DrawFacts) {
     let mut strata = Strata::default();
     for row in 0..queries.texts.len() {
         strata.push(judged.contains_key(&row).then_some(Stratum::None));
@@ -293,7 +314,7 @@ fn read_judgements(
     queries: &Texts,
     documents: &Texts,
 ) -> Result<(HashMap<usize, Judgements>, Vec<String>, Option<String>), DatasetError> {
-    let mut judging = Judging {
+    let mut reader = JudgementReader {
         queries,
         documents,
         outside: HashMap::new(),
@@ -307,27 +328,27 @@ fn read_judgements(
         let file = lines.file();
         let mut first = true;
         while let Some((line, text)) = lines.next()? {
-            let place = Place {
+            let place = Location {
                 file: file.clone(),
                 unit: Unit::Line,
                 number: line,
             };
-            judging.line(&place, text, std::mem::take(&mut first))?;
+            reader.line(&place, text, std::mem::take(&mut first))?;
         }
     } else {
         let mut rows = Rows::open(files, name)?;
         while let Some(mut row) = rows.next_row()? {
             let (query, document) = (row.id("query-id")?, row.id("corpus-id")?);
-            judging.judge(&row.place, &query, &document, row.grade("score")?)?;
+            reader.judge(&row.place, &query, &document, row.grade("score")?)?;
         }
     }
-    if judging.judged.is_empty() {
+    if reader.judged.is_empty() {
         return Err(DatasetError::Empty {
             file: files.label(name),
         });
     }
-    let (count, documents) = (judging.judgements_outside, judging.outside.len());
-    if count == judging.seen.len() {
+    let (count, documents) = (reader.judgements_outside, reader.outside.len());
+    if count == reader.seen.len() {
         return Err(DatasetError::Broken {
             file: files.label(name),
             problem: "none of its documents is in the corpus; the judgements belong to another one".to_owned(),
@@ -339,13 +360,13 @@ fn read_judgements(
              trec_eval counts them"
         )
     });
-    let mut outside: Vec<(String, usize)> = judging.outside.into_iter().collect();
+    let mut outside: Vec<(String, usize)> = reader.outside.into_iter().collect();
     outside.sort_by_key(|(_, row)| *row);
     let outside = outside.into_iter().map(|(id, _)| id).collect();
-    Ok((judging.judged, outside, note))
+    Ok((reader.judged, outside, note))
 }
 
-struct Judging<'a> {
+struct JudgementReader<'a> {
     queries: &'a Texts,
     documents: &'a Texts,
     /// Rows of documents that are not in the corpus.
@@ -356,8 +377,8 @@ struct Judging<'a> {
     seen: HashMap<(usize, usize), u64>,
 }
 
-impl Judging<'_> {
-    fn line(&mut self, place: &Place, text: &str, first: bool) -> Result<(), DatasetError> {
+impl JudgementReader<'_> {
+    fn line(&mut self, place: &Location, text: &str, first: bool) -> Result<(), DatasetError> {
         let columns: Vec<&str> = text.split('\t').collect();
         let &[query, document, score] = columns.as_slice() else {
             let problem = format!(
@@ -381,7 +402,7 @@ impl Judging<'_> {
         self.judge(place, query, document, grade)
     }
 
-    fn judge(&mut self, place: &Place, query: &str, document: &str, grade: i32) -> Result<(), DatasetError> {
+    fn judge(&mut self, place: &Location, query: &str, document: &str, grade: i32) -> Result<(), DatasetError> {
         let query_row = known(place, self.queries, query, "query-id", "the queries")?;
         let document_row = match self.documents.rows.get(document) {
             Some(row) => *row,
@@ -403,7 +424,7 @@ impl Judging<'_> {
     }
 }
 
-fn known(place: &Place, texts: &Texts, id: &str, field: &str, of: &str) -> Result<usize, DatasetError> {
+fn known(place: &Location, texts: &Texts, id: &str, field: &str, of: &str) -> Result<usize, DatasetError> {
     let missing = || {
         place.error(
             Some(field),

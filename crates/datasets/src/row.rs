@@ -31,14 +31,14 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 /// The location of a row.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) file: Arc<str>,
     pub(super) unit: Unit,
     /// Its number, from 1.
     pub(super) number: u64,
 }
 
-impl Place {
+impl Location {
     /// An error of the row or of one of its fields.
     pub(super) fn error(&self, field: Option<&str>, problem: impl Into<String>) -> DatasetError {
         DatasetError::Row {
@@ -51,10 +51,18 @@ impl Place {
     }
 }
 
+/// A row as its file gives it.
+pub(super) struct RawRow {
+    pub(super) place: Location,
+    pub(super) fields: Map<String, Value>,
+    /// Whether its values have types.
+    pub(super) typed: bool,
+}
+
 /// Named values and their location.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) fields: Map<String, Value>,
     /// False if every value is a string that must be parsed by its field's reader (CSV).
     pub(super) typed: bool,
@@ -67,7 +75,12 @@ impl Row {
     /// A row whose columns are renamed to ours. An existing column with one of our names is dropped
     /// in favour of the mapped one. If the mapped column is missing, the existing column stays
     /// (e.g. the queries beside a corpus whose columns are mapped).
-    pub(super) fn new(place: Place, mut fields: Map<String, Value>, typed: bool, map: &Arc<FieldMap>) -> Self {
+    pub(super) fn new(row: RawRow, map: &Arc<FieldMap>) -> Self {
+        let RawRow {
+            place,
+            mut fields,
+            typed,
+        } = row;
         let taken: Vec<_> = map
             .iter()
             .filter_map(|(ours, theirs)| Some((ours, fields.remove(theirs)?)))

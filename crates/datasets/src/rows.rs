@@ -17,7 +17,7 @@ use super::{
     format::Format,
     quotes::Quotes,
     row::FieldMap,
-    row::{Place, Row, kind},
+    row::{Location, RawRow, Row, kind},
 };
 
 /// Rows of a table, file after file.
@@ -30,7 +30,7 @@ pub(super) struct Rows<'a> {
 
 enum Reader<'a> {
     Lines(Lines<'a>),
-    Separated(Box<Separated<'a>>),
+    Separated(Box<DelimitedReader<'a>>),
     Columns(Box<Columns>),
 }
 
@@ -64,26 +64,23 @@ impl<'a> Rows<'a> {
                 },
             };
             match reader.next()? {
-                Some((place, fields, typed)) => return Ok(Some(Row::new(place, fields, typed, &self.fields))),
+                Some(row) => return Ok(Some(Row::new(row, &self.fields))),
                 None => self.current = None,
             }
         }
     }
 }
 
-/// The location of a row, its fields, and whether its values have types.
-type Read = (Place, Map<String, Value>, bool);
-
 impl<'a> Reader<'a> {
     fn open(part: &'a Part<'a>) -> Result<Self, DatasetError> {
         Ok(match part.form.format {
             Format::Jsonl => Self::Lines(Lines::of(part)?),
-            Format::Separated(separator) => Self::Separated(Box::new(Separated::open(part, separator)?)),
+            Format::Separated(separator) => Self::Separated(Box::new(DelimitedReader::open(part, separator)?)),
             Format::Parquet => Self::Columns(Box::new(Columns::open(part)?)),
         })
     }
 
-    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+    fn next(&mut self) -> Result<Option<RawRow>, DatasetError> {
         match self {
             Self::Lines(lines) => lines.next_object(),
             Self::Separated(cells) => cells.next(),
@@ -160,18 +157,22 @@ impl<'a> Lines<'a> {
     }
 
     /// The next JSON object.
-    fn next_object(&mut self) -> Result<Option<Read>, DatasetError> {
+    fn next_object(&mut self) -> Result<Option<RawRow>, DatasetError> {
         let file = Arc::clone(&self.file);
         let Some((line, text)) = self.next()? else {
             return Ok(None);
         };
-        let place = Place {
+        let place = Location {
             file,
             unit: Unit::Line,
             number: line,
         };
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => Ok(Some((place, fields, true))),
+            Ok(Value::Object(fields)) => Ok(Some(RawRow {
+                place,
+                fields,
+                typed: true,
+            })),
             Ok(other) => Err(place.error(None, format!("{} where an object is expected", kind(&other)))),
             Err(e) => Err(match not_a_number(text) {
                 Some((field, token)) => place.error(
@@ -222,7 +223,7 @@ fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
 }
 
 /// Records of a CSV or TSV file. Cells have no types: a field's reader decides what a cell must be.
-struct Separated<'a> {
+struct DelimitedReader<'a> {
     file: Arc<str>,
     header: Vec<String>,
     reader: csv::Reader<Box<dyn BufRead + 'a>>,
@@ -242,7 +243,7 @@ fn quotes_of(part: &Part<'_>, separator: u8) -> Result<Quotes, DatasetError> {
     })
 }
 
-impl<'a> Separated<'a> {
+impl<'a> DelimitedReader<'a> {
     fn open(part: &'a Part<'a>, separator: u8) -> Result<Self, DatasetError> {
         let file: Arc<str> = part.label.as_str().into();
         let quotes = quotes_of(part, separator)?;
@@ -250,7 +251,7 @@ impl<'a> Separated<'a> {
         let header = reader.headers().map_err(|error| cells_error(&file, error))?;
         let header: Vec<String> = header.iter().map(|name| quotes.text(name.trim())).collect();
         if let Some((_, twice)) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
-            let place = Place {
+            let place = Location {
                 file,
                 unit: Unit::Line,
                 number: 1,
@@ -266,12 +267,12 @@ impl<'a> Separated<'a> {
         })
     }
 
-    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+    fn next(&mut self) -> Result<Option<RawRow>, DatasetError> {
         let more = self.reader.read_record(&mut self.record);
         if !more.map_err(|error| cells_error(&self.file, error))? {
             return Ok(None);
         }
-        let place = Place {
+        let place = Location {
             file: Arc::clone(&self.file),
             unit: Unit::Line,
             number: self.record.position().map_or(0, csv::Position::line),
@@ -282,12 +283,16 @@ impl<'a> Separated<'a> {
             return Err(place.error(Some(name), problem));
         }
         let fields = cells().map(|(name, cell)| (name.clone(), Value::String(self.quotes.text(cell))));
-        Ok(Some((place, fields.collect(), false)))
+        Ok(Some(RawRow {
+            place,
+            fields: fields.collect(),
+            typed: false,
+        }))
     }
 }
 
 fn cells_error(file: &str, error: csv::Error) -> DatasetError {
-    let place = |position: &Option<csv::Position>| Place {
+    let place = |position: &Option<csv::Position>| Location {
         file: file.into(),
         unit: Unit::Line,
         number: position.as_ref().map_or(1, csv::Position::line),
@@ -332,17 +337,21 @@ impl Columns {
         })
     }
 
-    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+    fn next(&mut self) -> Result<Option<RawRow>, DatasetError> {
         let read = sound(|| self.rows.next().map(|row| row.map(|row| object(&row))));
         self.number += 1;
-        let place = Place {
+        let place = Location {
             file: Arc::clone(&self.file),
             unit: Unit::Row,
             number: self.number,
         };
         match read {
             Some(None) => Ok(None),
-            Some(Some(Ok(fields))) => Ok(Some((place, fields, true))),
+            Some(Some(Ok(fields))) => Ok(Some(RawRow {
+                place,
+                fields,
+                typed: true,
+            })),
             Some(Some(Err(error))) => Err(place.error(None, format!("cannot be read: {error}"))),
             None => Err(place.error(None, "cannot be read: the file's schema or pages do not make sense")),
         }

@@ -137,7 +137,7 @@ pub enum Draw {
 
 /// The facts about a draw.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Drawn {
+pub(super) struct DrawFacts {
     /// How the sample was drawn; `None` if all rows are in it.
     pub sample: Option<Sample>,
     /// [`Draw::OneByOne`]: for each row taken, in the order of the table, its place in the order of the draw.
@@ -146,14 +146,14 @@ pub(super) struct Drawn {
 
 /// Rows to take, in the order of the table.
 #[derive(Debug, Clone)]
-pub(super) struct Picked {
+pub(super) struct RowSelection {
     /// Ascending; `None`: all rows.
     rows: Option<Vec<usize>>,
     next: usize,
     seen: usize,
 }
 
-impl Picked {
+impl RowSelection {
     /// Every row.
     pub(super) fn all() -> Self {
         Self {
@@ -184,13 +184,13 @@ impl Picked {
 }
 
 /// Draws at most `limit` of the included rows, or all of them if the limit is not exceeded.
-pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Picked, Drawn) {
+pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (RowSelection, DrawFacts) {
     let of = strata.groups.iter().filter(|group| **group != NO_GROUP).count();
     if draw == Draw::OneByOne {
         return one_by_one(strata, of, limit, seed);
     }
     if of <= limit {
-        return (Picked::all(), Drawn::default());
+        return (RowSelection::all(), DrawFacts::default());
     }
     let (groups, by) = strata.groups();
     let sizes: Vec<usize> = groups.iter().map(|(_, rows)| rows.len()).collect();
@@ -210,15 +210,15 @@ pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Pic
         seed,
         by: by.map(str::to_owned),
     };
-    let drawn = Drawn {
+    let drawn = DrawFacts {
         sample: Some(sample),
         order: None,
     };
-    (Picked::only(rows), drawn)
+    (RowSelection::only(rows), drawn)
 }
 
 /// The first `limit` rows in a random order of all `of` included rows.
-fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, Drawn) {
+fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (RowSelection, DrawFacts) {
     let counted = strata
         .groups
         .iter()
@@ -237,11 +237,11 @@ fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, D
         seed,
         by: None,
     });
-    let drawn = Drawn {
+    let drawn = DrawFacts {
         sample,
         order: Some(order),
     };
-    (Picked::only(rows), drawn)
+    (RowSelection::only(rows), drawn)
 }
 
 /// Divides `limit` rows among groups in proportion to their sizes, largest remainders first. Every
@@ -335,7 +335,7 @@ mod tests {
     fn what_fits_is_not_sampled() {
         let strata = strata(&labels(&[("a", 2), ("b", 1)]));
         let (_, drawn) = draw(&strata, 3, 42, Draw::Proportional);
-        assert_eq!(drawn, Drawn::default());
+        assert_eq!(drawn, DrawFacts::default());
         let (_, drawn) = draw(&strata, 2, 42, Draw::Proportional);
         assert_eq!(
             drawn.sample.unwrap().to_string(),

@@ -27,7 +27,7 @@ pub enum Source {
     /// On the Hugging Face hub; `locate::DatasetLocator::locate` fetches it.
     Hub(HubRef),
     /// A data set on the hub, after `locate::DatasetLocator::locate` has fetched it.
-    Fetched(Fetched),
+    Fetched(HubFiles),
 }
 
 /// A file sent with the request.
@@ -40,7 +40,7 @@ pub struct InlineFile {
 
 /// Files of a data set on the hub, in this machine's cache or in a copy of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub struct HubFiles {
     /// `org/name`, with the configuration if there is one.
     pub id: String,
     /// The commit; `None` for a copy, which does not record it.

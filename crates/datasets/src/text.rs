@@ -19,10 +19,10 @@ const IN_MEMORY: u64 = 64 << 20;
 
 /// A text. Cheap to clone.
 #[derive(Clone)]
-pub struct Text(Place);
+pub struct Text(TextStorage);
 
 #[derive(Clone)]
-enum Place {
+enum TextStorage {
     Memory(Arc<str>),
     File {
         file: Arc<OnceLock<Mmap>>,
@@ -34,8 +34,8 @@ enum Place {
 impl Text {
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Place::Memory(text) => text,
-            Place::File { file, at, bytes } => {
+            TextStorage::Memory(text) => text,
+            TextStorage::File { file, at, bytes } => {
                 let all: &[u8] = file.get().map_or(&[], |map| map);
                 let begin = usize::try_from(*at).unwrap_or(usize::MAX);
                 let text = all
@@ -65,13 +65,13 @@ impl AsRef<str> for Text {
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(Place::Memory(text.into()))
+        Self(TextStorage::Memory(text.into()))
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(Place::Memory(text.into()))
+        Self(TextStorage::Memory(text.into()))
     }
 }
 
@@ -207,7 +207,7 @@ impl Spool {
         let at = writer.at;
         writer.at += u64::from(bytes);
         let file = Arc::clone(&writer.file);
-        Ok(Text(Place::File { file, at, bytes }))
+        Ok(Text(TextStorage::File { file, at, bytes }))
     }
 
     /// Makes the texts in the file readable.
@@ -250,7 +250,10 @@ mod tests {
             let mut spool = Spool::with(most);
             let kept: Vec<Text> = texts.iter().map(|text| spool.keep(text.clone()).unwrap()).collect();
             spool.finish().unwrap();
-            let in_file = kept.iter().filter(|text| matches!(text.0, Place::File { .. })).count();
+            let in_file = kept
+                .iter()
+                .filter(|text| matches!(text.0, TextStorage::File { .. }))
+                .count();
             match most {
                 u64::MAX => assert_eq!(in_file, 0),
                 0 => assert_eq!(in_file, texts.len()),

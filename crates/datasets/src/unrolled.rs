@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     row::FieldMap,
-    row::{Place, Row},
+    row::{Location, Row},
 };
 
 impl Row {
@@ -42,7 +42,7 @@ pub(super) enum Pairs {
     One(Option<Box<Row>>),
     /// The row contains lists of pairs.
     Many {
-        place: Place,
+        place: Location,
         map: Arc<FieldMap>,
         lists: Vec<(String, std::vec::IntoIter<Value>)>,
         next: usize,

@@ -8,7 +8,7 @@ use isomer_service_kit::vectors::{floats, widened};
 
 /// The properties of a request that its answer must match.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct ExpectedAnswer {
     pub inputs: usize,
     /// Requested element type.
     pub dtype: Dtype,
@@ -43,7 +43,7 @@ pub fn asks(request: &EncodeRequest, output: Output) -> bool {
     }
 }
 
-impl Asked {
+impl ExpectedAnswer {
     /// The properties of a request. An unset element type means 32-bit floats.
     pub fn of(request: &EncodeRequest) -> Self {
         let tokens = asks(request, Output::TokenVectors);
@@ -82,7 +82,7 @@ impl Asked {
 ///
 /// # Errors
 /// A description of the mismatch.
-pub fn check(answer: &EncodeResponse, asked: Asked) -> Result<(), String> {
+pub fn check(answer: &EncodeResponse, asked: ExpectedAnswer) -> Result<(), String> {
     let finite = |matrix: &Matrix| match not_finite(matrix) {
         Some(row) => Err(format!("row {row} is not finite")),
         None => Ok(()),
@@ -92,7 +92,7 @@ pub fn check(answer: &EncodeResponse, asked: Asked) -> Result<(), String> {
         named(answer.vector_space.as_ref())?;
     }
     if asked.token_embeddings {
-        let tokens = Asked {
+        let tokens = ExpectedAnswer {
             dtype: Dtype::F32,
             dimensions: None,
             vectors: Some(Vectors::Tokens),
@@ -148,12 +148,16 @@ fn named(space: Option<&VectorSpace>) -> Result<(), String> {
 ///
 /// # Errors
 /// A description of the mismatch.
-pub fn matrix(answer: &EncodeResponse, asked: Asked) -> Result<&Matrix, String> {
+pub fn matrix(answer: &EncodeResponse, asked: ExpectedAnswer) -> Result<&Matrix, String> {
     fitting(answer, answer.embeddings.as_ref(), asked)
 }
 
 /// [`matrix`] for one of an answer's matrices.
-fn fitting<'a>(answer: &EncodeResponse, matrix: Option<&'a Matrix>, asked: Asked) -> Result<&'a Matrix, String> {
+fn fitting<'a>(
+    answer: &EncodeResponse,
+    matrix: Option<&'a Matrix>,
+    asked: ExpectedAnswer,
+) -> Result<&'a Matrix, String> {
     let tokens = asked.vectors == Some(Vectors::Tokens);
     let Some(matrix) = matrix else {
         return Err("answered without vectors".to_owned());
@@ -260,7 +264,7 @@ mod tests {
     #[test]
     fn an_answer_that_fits_is_taken_and_each_that_does_not_is_refused() {
         let good = answer(2, 3, Dtype::F32, 24);
-        let read: Vec<Vec<f32>> = rows(matrix(&good, Asked::floats(2)).unwrap())
+        let read: Vec<Vec<f32>> = rows(matrix(&good, ExpectedAnswer::floats(2)).unwrap())
             .map(Iterator::collect)
             .collect();
         assert_eq!(read, [[0.0; 3]; 2]);
@@ -278,12 +282,12 @@ mod tests {
                 "of 1 texts",
             ),
         ] {
-            let error = matrix(&bad, Asked::floats(2)).unwrap_err();
+            let error = matrix(&bad, ExpectedAnswer::floats(2)).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
-        let narrow = Asked {
+        let narrow = ExpectedAnswer {
             dimensions: Some(2),
-            ..Asked::floats(2)
+            ..ExpectedAnswer::floats(2)
         };
         assert!(matrix(&good, narrow).unwrap_err().contains("3 dimensions"));
     }
@@ -312,12 +316,12 @@ mod tests {
             sparse_vector_space: space,
             ..answer(2, 3, Dtype::F32, 24)
         };
-        let all = Asked::of(&request(&[Output::Sparse, Output::TokenVectors, Output::TextVector]));
+        let all = ExpectedAnswer::of(&request(&[Output::Sparse, Output::TokenVectors, Output::TextVector]));
         assert_eq!(check(&good, all), Ok(()));
         let mut wide = good.clone();
         wide.sparse_vector_space.as_mut().unwrap().dimensions = 8;
         assert_eq!(check(&wide, all), Ok(()));
-        let only = |output| Asked::of(&request(&[output]));
+        let only = |output| ExpectedAnswer::of(&request(&[output]));
         let sparse_only = EncodeResponse {
             embeddings: None,
             token_embeddings: None,

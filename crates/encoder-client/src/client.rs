@@ -8,7 +8,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{GrpcChannel, limits::INNER_MESSAGE};
-use isomer_usage::report::{Asking, Provisional};
+use isomer_usage::report::{CallBound, ReportingChannel};
 use tonic::{Request, Response, Status};
 
 use crate::retry;
@@ -19,12 +19,12 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// An encoder service. Calls follow the single retry rule of [`retry`], and their usage is added to
 /// the count of the current call.
 #[derive(Debug, Clone)]
-pub struct EncoderClient(EncoderServiceClient<Asking<GrpcChannel>>);
+pub struct EncoderClient(EncoderServiceClient<ReportingChannel<GrpcChannel>>);
 
 impl EncoderClient {
     /// The service behind a channel.
     pub fn new(channel: GrpcChannel) -> Self {
-        Self(EncoderServiceClient::new(Asking(channel)).max_decoding_message_size(INNER_MESSAGE))
+        Self(EncoderServiceClient::new(ReportingChannel(channel)).max_decoding_message_size(INNER_MESSAGE))
     }
 
     /// Fetches the description of an encoder; `None` if the service returns none.
@@ -48,7 +48,7 @@ impl EncoderClient {
         let answer = retry::calls(|| {
             let mut client = self.0.clone();
             async move {
-                let provisional = Provisional::begin(estimate(request));
+                let provisional = CallBound::begin(estimate(request));
                 let mut call = Request::new(request.clone());
                 call.extensions_mut().insert(provisional.clone());
                 let answer = client.encode(call).await;

@@ -15,7 +15,7 @@ use wall_time::now;
 
 use isomer_kernels::{
     Activation, AlignedFloats, Epilogue, Kernel, PackedMatrix,
-    attention::{Added, Scratch, Shape, Span, self_attention},
+    attention::{ScoreTerms, Scratch, Shape, Span, self_attention},
     bf16::{Bf16Kernel, Bf16Matrix, gemm_bf16_serial},
     gemm_serial,
     int8::{Int8Kernel, Int8Matrix, Widths, gemm_int8_serial},
@@ -314,7 +314,7 @@ fn stack(encoder: Encoder, texts: usize, tokens: usize, peak: f64) {
                     .chunks_exact(tokens * 3 * hidden)
                     .zip(out.chunks_exact_mut(tokens * hidden));
                 for (text, out) in each {
-                    let added = Added::default();
+                    let added = ScoreTerms::default();
                     self_attention(black_box(text), tokens, shape, Span::ALL, added, &mut scratch, out);
                 }
             }));

@@ -22,7 +22,7 @@ static LIMIT: OnceLock<Instructions> = OnceLock::new();
 /// The requested limit differs from the current one, which is set once per process, before the
 /// first product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fixed(
+pub struct LimitConflict(
     /// The current limit.
     pub Instructions,
 );
@@ -32,10 +32,10 @@ pub struct Fixed(
 ///
 /// # Errors
 /// If another limit is set, or kernels were used without a limit.
-pub fn limit_to(widest: Instructions) -> Result<(), Fixed> {
+pub fn limit_to(widest: Instructions) -> Result<(), LimitConflict> {
     match *LIMIT.get_or_init(|| widest) {
         holds if holds == widest => Ok(()),
-        holds => Err(Fixed(holds)),
+        holds => Err(LimitConflict(holds)),
     }
 }
 

@@ -36,7 +36,7 @@ pub mod rows;
 mod tiles;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};
-pub use instructions::{Fixed, Instructions, limit_to};
+pub use instructions::{Instructions, LimitConflict, limit_to};
 #[cfg(target_arch = "x86_64")]
 pub use instructions::{avx2_and_fma as has_avx2_and_fma, avx512 as has_avx512};
 pub use memory::AlignedFloats;
@@ -47,5 +47,10 @@ pub use pack::PackedMatrix;
 /// the same kernels, so they compute the same bits. Machines of two classes may differ.
 pub fn class() -> String {
     let (floats, integers) = (Kernel::best().name(), int8::Int8Kernel::best().name());
-    format!("{} {floats} {integers}", std::env::consts::ARCH)
+    // The order of sums alone decides the bits of bfloat16.
+    let tiles = match bf16::Bf16Kernel::best().order() {
+        bf16::Order::Pairs => "",
+        bf16::Order::Tiles => " bf16-tiles",
+    };
+    format!("{} {floats} {integers}{tiles}", std::env::consts::ARCH)
 }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::{
     LearnError,
     linalg::{BLOCK, GROUP, PANEL, RowBlocks, forward},
-    vectors::{Checked, Vectors},
+    vectors::{FiniteMatrix, Vectors},
 };
 
 /// Number of test vectors that are compared with all train vectors together.
@@ -27,8 +27,8 @@ pub fn predict_labels(
     neighbours: usize,
 ) -> Result<Array2<bool>, LearnError> {
     let (train, test) = (
-        Checked::new("train vectors", train)?,
-        Checked::new("test vectors", test)?,
+        FiniteMatrix::new("train vectors", train)?,
+        FiniteMatrix::new("test vectors", test)?,
     );
     predict_of(train.vectors(), positions, labels, test.vectors(), neighbours)
 }

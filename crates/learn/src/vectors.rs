@@ -24,12 +24,12 @@ pub fn row_major(matrix: ArrayView2<'_, f32>) -> Cow<'_, [f32]> {
 }
 
 /// A matrix with at least one row and one column whose values are all finite.
-pub(crate) struct Checked<'a> {
+pub(crate) struct FiniteMatrix<'a> {
     values: Cow<'a, [f32]>,
     cols: usize,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> FiniteMatrix<'a> {
     /// Checks a matrix. `what` names it in errors, e.g. `train vectors`.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ pub fn first_not_finite(values: &[f32]) -> Option<usize> {
     Some(first + within)
 }
 
-/// Rows of a [`Checked`] matrix, or of a part of one.
+/// Rows of a [`FiniteMatrix`] matrix, or of a part of one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vectors<'a> {
     data: &'a [f32],
@@ -146,14 +146,14 @@ mod tests {
             whole.slice(s![..;-1, ..;2]),
         ];
         for view in views {
-            let checked = Checked::new("vectors", view).unwrap();
+            let checked = FiniteMatrix::new("vectors", view).unwrap();
             let vectors = checked.vectors();
             assert_eq!((vectors.rows(), vectors.cols()), view.dim());
             for (row, expected) in view.rows().into_iter().enumerate() {
                 assert_eq!(vectors.row(row), expected.to_vec());
             }
         }
-        let borrowed = |view| matches!(Checked::new("vectors", view).unwrap().values, Cow::Borrowed(_));
+        let borrowed = |view| matches!(FiniteMatrix::new("vectors", view).unwrap().values, Cow::Borrowed(_));
         assert!(borrowed(whole.view()) && borrowed(whole.slice(s![1..3, ..])) && !borrowed(whole.t()));
     }
 
@@ -163,15 +163,15 @@ mod tests {
             let mut values = Array2::<f32>::zeros((8, 700));
             values[[row, col]] = f32::INFINITY;
             let what = "vectors";
-            let error = Checked::new(what, values.view()).err();
+            let error = FiniteMatrix::new(what, values.view()).err();
             assert_eq!(error, Some(LearnError::NotFinite { what, row, col }));
             let (row, col) = (col, row);
-            let error = Checked::new(what, values.t()).err();
+            let error = FiniteMatrix::new(what, values.t()).err();
             assert_eq!(error, Some(LearnError::NotFinite { what, row, col }));
         }
         let none = Array2::<f32>::zeros((3, 0));
         assert!(matches!(
-            Checked::new("vectors", none.view()),
+            FiniteMatrix::new("vectors", none.view()),
             Err(LearnError::Empty { rows: 3, cols: 0, .. })
         ));
     }

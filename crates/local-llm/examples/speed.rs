@@ -249,7 +249,7 @@ fn suite(model: &LocalModel, texts: usize) -> Result<(), LocalError> {
 }
 
 /// The length of the shortest prompt less about twenty tokens for a text and the end of its turn.
-fn shared_prefix(answers: &[isomer_local_llm::Generated]) -> usize {
+fn shared_prefix(answers: &[isomer_local_llm::Generation]) -> usize {
     answers
         .iter()
         .map(|a| a.prompt_tokens)

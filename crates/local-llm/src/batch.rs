@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rayon::prelude::*;
 
 use crate::{
-    Finish, Generated,
+    Finish, Generation,
     cache::{KvCache, PrefixStore, common_prefix},
     decoder::{Decoder, Scratch, Span},
     guess::Guesses,
@@ -16,7 +16,7 @@ use crate::{
 
 /// A tokenised request that waits for a place in the batch. `T` identifies the caller that receives
 /// the answer.
-pub(crate) struct Waiting<T> {
+pub(crate) struct QueuedRequest<T> {
     pub(crate) prompt: Vec<u32>,
     pub(crate) max_tokens: usize,
     pub(crate) sampler: Sampler,
@@ -76,7 +76,7 @@ pub(crate) struct Limits {
 /// The state of decoding.
 pub(crate) struct Batch<T> {
     limits: Limits,
-    waiting: VecDeque<Waiting<T>>,
+    waiting: VecDeque<QueuedRequest<T>>,
     active: Vec<Active<T>>,
     prefixes: PrefixStore,
     scratch: Scratch,
@@ -101,7 +101,7 @@ impl<T: Send> Batch<T> {
         }
     }
 
-    pub(crate) fn push(&mut self, waiting: Waiting<T>) {
+    pub(crate) fn push(&mut self, waiting: QueuedRequest<T>) {
         self.waiting.push_back(waiting);
     }
 
@@ -125,7 +125,7 @@ impl<T: Send> Batch<T> {
 
     /// Runs one step: admits requests that fit, runs one or more rows for each answering sequence
     /// and as many prompt rows as fit, and returns the completed answers.
-    pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generated)> {
+    pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generation)> {
         self.admit(decoder);
         self.plan();
         self.run(decoder, vocabulary);
@@ -238,7 +238,7 @@ impl<T: Send> Batch<T> {
                 logits,
             });
             if logits > 0 {
-                drawing.push(Drawing {
+                drawing.push(TokenDraw {
                     most: *prompt + *max_tokens,
                     guessed: &next[next.len() - (logits - 1)..],
                     tokens,
@@ -273,7 +273,7 @@ impl<T: Send> Batch<T> {
         }
     }
 
-    fn collect(&mut self) -> Vec<(T, Generated)> {
+    fn collect(&mut self) -> Vec<(T, Generation)> {
         let mut done = Vec::new();
         let mut index = 0;
         while index < self.active.len() {
@@ -283,7 +283,7 @@ impl<T: Send> Batch<T> {
             };
             let mut active = self.active.remove(index);
             let generated_tokens = active.generated();
-            let generated = Generated {
+            let generated = Generation {
                 text: active.output.into_text(),
                 prompt_tokens: active.prompt,
                 generated_tokens,
@@ -300,7 +300,7 @@ impl<T: Send> Batch<T> {
 }
 
 /// The state of a sequence for drawing tokens from its rows of logits.
-struct Drawing<'a> {
+struct TokenDraw<'a> {
     /// There is one row after the last token, and one after each guess.
     guessed: &'a [u32],
     tokens: &'a mut Vec<u32>,
@@ -312,7 +312,7 @@ struct Drawing<'a> {
     finish: &'a mut Option<Finish>,
 }
 
-impl Drawing<'_> {
+impl TokenDraw<'_> {
     /// Draws a token from each row, until a token differs from the guess with which the next row
     /// was computed.
     fn draw(&mut self, logits: &[f32], vocabulary: &Vocabulary) {

@@ -9,7 +9,7 @@ use std::{ops::Range, sync::Arc};
 /// Keys and values of one sequence in every layer: a prefix that may be shared, then its own rows.
 #[derive(Debug, Default)]
 pub(crate) struct KvCache {
-    shared: Option<Beginning>,
+    shared: Option<Prefix>,
     own: Vec<LayerKv>,
     len: usize,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Rows<'a> {
 
 /// A prefix: the first `len` positions of a block.
 #[derive(Debug, Clone)]
-pub(crate) struct Beginning {
+pub(crate) struct Prefix {
     block: Arc<Block>,
     len: usize,
 }
@@ -42,7 +42,7 @@ struct Block {
     len: usize,
 }
 
-impl Beginning {
+impl Prefix {
     /// A shorter prefix of the same block.
     fn first(&self, len: usize) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl KvCache {
     }
 
     /// A new sequence that begins with this prefix.
-    pub(crate) fn after(beginning: Beginning) -> Self {
+    pub(crate) fn after(beginning: Prefix) -> Self {
         Self {
             own: vec![LayerKv::default(); beginning.block.layers.len()],
             len: beginning.len,
@@ -119,7 +119,7 @@ impl KvCache {
     /// The first `len` positions, as a prefix for other sequences. Positions that are not in a
     /// block yet are moved into one, up to `more`, so that later requests for a slightly longer
     /// prefix find it there.
-    pub(crate) fn beginning(&mut self, len: usize, more: usize) -> Beginning {
+    pub(crate) fn beginning(&mut self, len: usize, more: usize) -> Prefix {
         let old = self.shared_len();
         if let Some(shared) = self.shared.as_ref().filter(|shared| len <= shared.len) {
             return shared.first(len);
@@ -143,7 +143,7 @@ impl KvCache {
             });
         }
         let block = Arc::new(Block { layers, len: end });
-        let whole = Beginning { block, len: end };
+        let whole = Prefix { block, len: end };
         let part = whole.first(len);
         self.shared = Some(whole);
         part
@@ -174,7 +174,7 @@ pub(crate) struct PrefixStore {
 #[derive(Debug)]
 struct Entry {
     tokens: Vec<u32>,
-    beginning: Beginning,
+    beginning: Prefix,
 }
 
 impl PrefixStore {
@@ -195,7 +195,7 @@ impl PrefixStore {
     }
 
     /// The prefix of a kept prompt, which is marked as recently used.
-    pub(crate) fn reuse(&mut self, index: usize, len: usize) -> Beginning {
+    pub(crate) fn reuse(&mut self, index: usize, len: usize) -> Prefix {
         let entry = self.entries.remove(index);
         let part = entry.beginning.first(len);
         self.entries.push(entry);

@@ -53,5 +53,5 @@ mod tiny_tests;
 
 pub use error::LocalError;
 pub use model::{LoadOptions, LocalModel};
-pub use request::{ChatMessage, Finish, GenerateRequest, Generated};
+pub use request::{ChatMessage, Finish, GenerateRequest, Generation};
 pub use weights::Arithmetic;

@@ -14,7 +14,7 @@ use std::{
 use futures::channel::oneshot;
 
 use crate::{
-    Arithmetic, GenerateRequest, Generated, LocalError,
+    Arithmetic, GenerateRequest, Generation, LocalError,
     batch::Limits,
     decoder::Decoder,
     gguf::GgufFile,
@@ -193,7 +193,7 @@ impl LocalModel {
     pub fn generate(
         &self,
         request: GenerateRequest,
-    ) -> impl Future<Output = Result<Generated, LocalError>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<Generation, LocalError>> + Send + 'static + use<> {
         let queued = self.enqueue(request);
         async move { queued?.await.map_err(|oneshot::Canceled| LocalError::Stopped)? }
     }
@@ -201,7 +201,7 @@ impl LocalModel {
     fn enqueue(
         &self,
         request: GenerateRequest,
-    ) -> Result<oneshot::Receiver<Result<Generated, LocalError>>, LocalError> {
+    ) -> Result<oneshot::Receiver<Result<Generation, LocalError>>, LocalError> {
         request.validate()?;
         let Handle {
             jobs, queued, queue, ..

@@ -104,7 +104,7 @@ pub enum Finish {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Generated {
+pub struct Generation {
     /// The text, without control tokens, truncated before the stop string.
     pub text: String,
     pub prompt_tokens: usize,

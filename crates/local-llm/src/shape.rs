@@ -19,23 +19,7 @@ pub(crate) enum Architecture {
     Gemma3,
 }
 
-const ARCHITECTURES: [(&str, Architecture); 4] = [
-    ("llama", Architecture::Llama),
-    ("qwen2", Architecture::Qwen2),
-    ("qwen3", Architecture::Qwen3),
-    ("gemma3", Architecture::Gemma3),
-];
-
-impl Architecture {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Llama => "llama",
-            Self::Qwen2 => "qwen2",
-            Self::Qwen3 => "qwen3",
-            Self::Gemma3 => "gemma3",
-        }
-    }
-}
+isomer_names::names!(Architecture { Llama = "llama", Qwen2 = "qwen2", Qwen3 = "qwen3", Gemma3 = "gemma3" });
 
 /// The pairing of a head's elements in a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,11 +64,13 @@ impl Shape {
     pub(crate) fn read(file: &GgufFile) -> Result<Self, LocalError> {
         let key = "general.architecture";
         let name = required(key, file.find_text(key)?)?;
-        let Some(&(_, architecture)) = ARCHITECTURES.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<_> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+        let Some(architecture) = Architecture::ALL.into_iter().find(|known| known.name() == name) else {
             return Err(LocalError::BadValue {
                 key: key.to_owned(),
-                message: format!("`{name}` is not supported; supported are {}", known.join(", ")),
+                message: format!(
+                    "`{name}` is not supported; supported are {}",
+                    Architecture::ALL.map(Architecture::name).join(", ")
+                ),
             });
         };
         let count = |suffix: &str| {

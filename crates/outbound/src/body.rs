@@ -7,7 +7,7 @@ const ERROR_BYTES: usize = 64 << 10;
 
 /// The reason why a body was not read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unread {
+pub enum BodyError {
     /// It is longer than the limit. The part within the limit is kept, because the beginning of an
     /// error often contains the reason.
     #[error("the answer is longer than {most} bytes")]
@@ -31,7 +31,7 @@ const PEAK_FACTOR: usize = 2;
 ///
 /// # Errors
 /// If the body is longer or the connection breaks.
-pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, BodyError> {
     read_in_memory(answer, most, &mut WorkMemory::new()).await
 }
 
@@ -39,13 +39,13 @@ async fn read_in_memory(
     answer: &mut reqwest::Response,
     most: usize,
     memory: &mut WorkMemory,
-) -> Result<Vec<u8>, Unread> {
+) -> Result<Vec<u8>, BodyError> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         let room = most - body.len();
         if chunk.len() > room {
             body.extend_from_slice(&chunk[..room]);
-            return Err(Unread::TooLong { most, beginning: body });
+            return Err(BodyError::TooLong { most, beginning: body });
         }
         memory.grow_to((body.len() + chunk.len()).saturating_mul(PEAK_FACTOR))?;
         body.extend_from_slice(&chunk);
@@ -58,7 +58,7 @@ async fn read_in_memory(
 ///
 /// # Errors
 /// If the body of a success is longer or the connection breaks.
-pub async fn read_by_status(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+pub async fn read_by_status(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, BodyError> {
     read_by_status_in_memory(answer, most, &mut WorkMemory::new()).await
 }
 
@@ -71,12 +71,12 @@ pub async fn read_by_status_in_memory(
     answer: &mut reqwest::Response,
     most: usize,
     memory: &mut WorkMemory,
-) -> Result<Vec<u8>, Unread> {
+) -> Result<Vec<u8>, BodyError> {
     if answer.status().is_success() {
         return read_in_memory(answer, most, memory).await;
     }
     match read_in_memory(answer, ERROR_BYTES.min(most), memory).await {
-        Err(Unread::TooLong { beginning, .. }) => Ok(beginning),
+        Err(BodyError::TooLong { beginning, .. }) => Ok(beginning),
         other => other,
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     async fn a_body_is_read_up_to_the_limit_and_no_further() {
         assert_eq!(read(&mut answer(10), 10).await.unwrap(), [b'a'; 10]);
         match read(&mut answer(11), 10).await {
-            Err(Unread::TooLong { most: 10, beginning }) => assert_eq!(beginning, [b'a'; 10]),
+            Err(BodyError::TooLong { most: 10, beginning }) => assert_eq!(beginning, [b'a'; 10]),
             other => panic!("{other:?}"),
         }
     }

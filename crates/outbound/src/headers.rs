@@ -63,8 +63,8 @@ const SHORTEST_KEY: usize = 20;
 /// value.
 pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
     if headers.len() > MOST {
-        let told = format!("has {} entries", headers.len());
-        return Err(Fault::invalid("provider.headers", told).hint(format!("give at most {MOST}")));
+        let problem = format!("has {} entries", headers.len());
+        return Err(Fault::invalid("provider.headers", problem).hint(format!("give at most {MOST}")));
     }
     let mut sorted: Vec<_> = headers.iter().collect();
     sorted.sort();

@@ -43,7 +43,7 @@ impl Rates {
 /// Makes callers wait for their turn. There is one limiter per server, which all its callers share.
 #[derive(Debug)]
 pub struct RateLimiter {
-    places: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Semaphore>>,
     buckets: Mutex<Buckets>,
     /// Bulk requests wait in one queue and reserve no future capacity.
     batch: tokio::sync::Mutex<()>,
@@ -53,7 +53,7 @@ pub struct RateLimiter {
 
 /// The reason why a call gets no turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoTurn {
+pub enum TurnError {
     /// The turn would come after the deadline, or after the maximum wait. Nothing has been
     /// consumed.
     #[error("the server is used as fast as its limits allow; the turn would come in {wait:?}")]
@@ -93,7 +93,7 @@ impl RateLimiter {
         rates.check()?;
         let bucket = |rate: f64| (rate > 0.0).then(|| Bucket::full(rate, rate * BURST.as_secs_f64()));
         Ok(Self {
-            places: match rates.max_concurrency {
+            permits: match rates.max_concurrency {
                 0 => None,
                 most => Some(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
             },
@@ -111,19 +111,23 @@ impl RateLimiter {
     /// permit until the answer has arrived.
     ///
     /// # Errors
-    /// [`NoTurn::TooLate`], at once, if the turn would come after the deadline;
-    /// [`NoTurn::Deadline`] if no other request ended in time.
-    pub async fn turn(&self, tokens: u64, deadline: Option<Instant>) -> Result<Option<OwnedSemaphorePermit>, NoTurn> {
-        let place = match &self.places {
+    /// [`TurnError::TooLate`], at once, if the turn would come after the deadline;
+    /// [`TurnError::Deadline`] if no other request ended in time.
+    pub async fn turn(
+        &self,
+        tokens: u64,
+        deadline: Option<Instant>,
+    ) -> Result<Option<OwnedSemaphorePermit>, TurnError> {
+        let permit = match &self.permits {
             None => None,
-            Some(places) => {
+            Some(permits) => {
                 let until = deadline.unwrap_or_else(|| Instant::now() + self.patience);
-                let place = tokio::time::timeout_at(until, Arc::clone(places).acquire_owned()).await;
-                match place {
+                let permit = tokio::time::timeout_at(until, Arc::clone(permits).acquire_owned()).await;
+                match permit {
                     // The semaphore is never closed, so this branch never occurs.
-                    Ok(place) => place.ok(),
-                    Err(_) if deadline.is_some() => return Err(NoTurn::Deadline),
-                    Err(_) => return Err(NoTurn::TooLate { wait: BURST }),
+                    Ok(permit) => permit.ok(),
+                    Err(_) if deadline.is_some() => return Err(TurnError::Deadline),
+                    Err(_) => return Err(TurnError::TooLate { wait: BURST }),
                 }
             }
         };
@@ -132,17 +136,17 @@ impl RateLimiter {
         if start > now {
             sleep_until(start).await;
         }
-        Ok(place)
+        Ok(permit)
     }
 
     /// Like [`RateLimiter::turn`] without a limit on concurrent requests, for bulk work. Other
     /// callers have precedence.
     ///
     /// # Errors
-    /// [`NoTurn::TooLate`] if the maximum wait ended before a turn.
-    pub async fn turn_of_batch(&self, tokens: u64) -> Result<(), NoTurn> {
+    /// [`TurnError::TooLate`] if the maximum wait ended before a turn.
+    pub async fn turn_of_batch(&self, tokens: u64) -> Result<(), TurnError> {
         let latest = Instant::now() + self.patience;
-        let too_late = |_| NoTurn::TooLate { wait: BURST };
+        let too_late = |_| TurnError::TooLate { wait: BURST };
         let _first = tokio::time::timeout_at(latest, self.batch.lock())
             .await
             .map_err(too_late)?;
@@ -150,15 +154,22 @@ impl RateLimiter {
             let now = Instant::now();
             match self.reserve(tokens, now, now) {
                 Ok(_) => return Ok(()),
-                Err(NoTurn::TooLate { wait }) if now + wait <= latest => tokio::time::sleep(wait).await,
+                Err(TurnError::TooLate { wait }) if now + wait <= latest => tokio::time::sleep(wait).await,
                 Err(no_turn) => return Err(no_turn),
             }
         }
     }
 
+    /// Whether a request of this many tokens may be sent now. Only then it is counted. Concurrent
+    /// requests are not limited.
+    pub fn try_turn(&self, tokens: u64) -> bool {
+        let now = Instant::now();
+        self.reserve(tokens, now, now).is_ok()
+    }
+
     /// The time when a request of this many tokens may be sent. Only a request that may be sent in
     /// time is counted.
-    fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, NoTurn> {
+    fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, TurnError> {
         let mut buckets = self.buckets.lock();
         let passed = now.saturating_duration_since(buckets.at);
         buckets.at = buckets.at.max(now);
@@ -181,7 +192,7 @@ impl RateLimiter {
             }
         }
         if now + wait > latest {
-            return Err(NoTurn::TooLate { wait });
+            return Err(TurnError::TooLate { wait });
         }
         for (bucket, units) in held {
             bucket.take(units);
@@ -197,62 +208,72 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn pace(rates: Rates) -> RateLimiter {
+    fn limiter(rates: Rates) -> RateLimiter {
         RateLimiter::new(rates, PATIENCE).unwrap()
     }
 
     /// Milliseconds until each of several requests with these tokens may be sent, if all of them
     /// arrive at the same moment.
-    fn waits(pace: &RateLimiter, tokens: &[u64]) -> Vec<u128> {
+    fn waits(limiter: &RateLimiter, tokens: &[u64]) -> Vec<u128> {
         let now = Instant::now();
-        let wait = |tokens: &u64| (pace.reserve(*tokens, now, now + PATIENCE).unwrap() - now).as_millis();
+        let wait = |tokens: &u64| (limiter.reserve(*tokens, now, now + PATIENCE).unwrap() - now).as_millis();
         tokens.iter().map(wait).collect()
     }
 
     #[test]
     fn requests_beyond_the_burst_come_at_the_rate() {
-        let pace = pace(Rates {
+        let limiter = limiter(Rates {
             requests_per_second: 4.0,
             ..Rates::default()
         });
-        assert_eq!(waits(&pace, &[1; 8]), [0, 0, 0, 0, 250, 500, 750, 1000]);
+        assert_eq!(waits(&limiter, &[1; 8]), [0, 0, 0, 0, 250, 500, 750, 1000]);
     }
 
     #[test]
     fn tokens_count_by_their_number_and_a_large_request_still_goes() {
-        let pace = pace(Rates {
+        let limiter = limiter(Rates {
             tokens_per_second: 100.0,
             ..Rates::default()
         });
-        assert_eq!(waits(&pace, &[500, 100, 100]), [0, 5000, 6000]);
+        assert_eq!(waits(&limiter, &[500, 100, 100]), [0, 5000, 6000]);
     }
 
     #[test]
     fn a_turn_after_the_deadline_is_refused_at_once_and_uses_up_nothing() {
-        let pace = pace(Rates {
+        let limiter = limiter(Rates {
             requests_per_second: 1.0,
             ..Rates::default()
         });
         let now = Instant::now();
-        pace.reserve(1, now, now).unwrap();
+        limiter.reserve(1, now, now).unwrap();
         for _ in 0..3 {
-            let late = pace.reserve(1, now, now + Duration::from_millis(500)).unwrap_err();
+            let late = limiter.reserve(1, now, now + Duration::from_millis(500)).unwrap_err();
             let wait = Duration::from_secs(1);
-            assert_eq!(late, NoTurn::TooLate { wait });
+            assert_eq!(late, TurnError::TooLate { wait });
         }
-        let start = pace.reserve(1, now, now + PATIENCE).unwrap();
+        let start = limiter.reserve(1, now, now + PATIENCE).unwrap();
         assert_eq!((start - now).as_millis(), 1000);
+    }
+
+    #[test]
+    fn what_may_be_sent_now_is_sent() {
+        let limited = limiter(Rates {
+            requests_per_second: 1.0,
+            ..Rates::default()
+        });
+        assert_eq!([limited.try_turn(1), limited.try_turn(1)], [true, false]);
+        assert!(limiter(Rates::default()).try_turn(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_waits_for_its_turn() {
-        let pace = pace(Rates {
+        let limiter = limiter(Rates {
             requests_per_second: 20.0,
             ..Rates::default()
         });
         let start = Instant::now();
         for _ in 0..22 {
-            pace.turn(1, None).await.unwrap();
+            limiter.turn(1, None).await.unwrap();
         }
         // 20 of them are within the burst.
         assert_eq!(start.elapsed().as_millis() / 10, 10, "{:?}", start.elapsed());
@@ -260,22 +281,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bulk_work_comes_at_the_rate_and_reserves_nothing_ahead_of_others() {
-        let pace = Arc::new(pace(Rates {
+        let limiter = Arc::new(limiter(Rates {
             requests_per_second: 1.0,
             ..Rates::default()
         }));
         let start = Instant::now();
         let batch: Vec<_> = (0..4)
             .map(|_| {
-                let pace = Arc::clone(&pace);
+                let limiter = Arc::clone(&limiter);
                 tokio::spawn(async move {
-                    pace.turn_of_batch(1).await.unwrap();
+                    limiter.turn_of_batch(1).await.unwrap();
                     start.elapsed().as_secs_f64().round()
                 })
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        pace.turn(1, None).await.unwrap();
+        limiter.turn(1, None).await.unwrap();
         assert_eq!(start.elapsed().as_secs_f64().round(), 1.0, "the next turn is its own");
         let mut turns = Vec::new();
         for one in batch {
@@ -287,15 +308,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_so_many_are_under_way_at_once() {
-        let pace = pace(Rates {
+        let limiter = limiter(Rates {
             max_concurrency: 1,
             ..Rates::default()
         });
-        let held = pace.turn(1, None).await.unwrap();
-        let late = pace.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
-        assert_eq!(late.unwrap_err(), NoTurn::Deadline);
+        let held = limiter.turn(1, None).await.unwrap();
+        let late = limiter.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
+        assert_eq!(late.unwrap_err(), TurnError::Deadline);
         drop(held);
-        pace.turn(1, None).await.unwrap();
+        limiter.turn(1, None).await.unwrap();
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde_json::Value;
 const SHORTEST_HIDDEN: usize = 6;
 /// Minimum length of a secret whose repetition is reported: shorter ones are placeholders (`none`,
 /// `ollama`), which may be ordinary words.
-const SHORTEST_TOLD: usize = 8;
+const SHORTEST_SECRET: usize = 8;
 /// Maximum length of a text that is passed on, in bytes.
 const MOST: usize = 300;
 
@@ -28,7 +28,7 @@ pub fn hide(text: &str, secret: &Secret) -> String {
 
 /// Whether a text contains the secret.
 pub fn shows(text: &str, secret: &Secret) -> bool {
-    part(secret, SHORTEST_TOLD).is_some_and(|secret| text.contains(secret))
+    part(secret, SHORTEST_SECRET).is_some_and(|secret| text.contains(secret))
 }
 
 fn part(secret: &Secret, shortest: usize) -> Option<&str> {

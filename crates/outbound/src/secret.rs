@@ -35,26 +35,26 @@ pub enum SecretSource {
 #[derive(Debug)]
 pub struct SecretFile {
     path: PathBuf,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<CachedSecret>>,
 }
 
 /// The secret cannot be read from its source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Missing {
+pub struct SecretError {
     /// The problem, and its location.
     pub message: String,
     pub hint: &'static str,
 }
 
 /// A file's content, with the metadata that shows whether the file has changed.
-struct Kept {
+struct CachedSecret {
     looked: Instant,
     changed: (Option<SystemTime>, u64),
     secret: Secret,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for CachedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Kept")
     }
@@ -79,14 +79,14 @@ impl SecretSource {
     ///
     /// # Errors
     /// If the variable or the file is missing, empty, or has content that cannot be a secret.
-    pub fn read(&self) -> Result<Secret, Missing> {
+    pub fn read(&self) -> Result<Secret, SecretError> {
         match self {
             Self::None => Ok(Secret::default()),
             Self::Given(secret) => sendable(secret, "the configuration"),
             Self::Environment(name) => {
                 let secret = Secret::from_env(name);
                 if secret.is_empty() {
-                    return Err(Missing {
+                    return Err(SecretError {
                         message: format!("the environment variable {name} of the server is not set or empty"),
                         hint: "put the secret in it and start the server again",
                     });
@@ -99,13 +99,13 @@ impl SecretSource {
 }
 
 impl SecretFile {
-    fn read_at(&self, now: Instant) -> Result<Secret, Missing> {
+    fn read_at(&self, now: Instant) -> Result<Secret, SecretError> {
         let mut kept = self.kept.lock();
         if let Some(kept) = kept.as_ref().filter(|kept| now - kept.looked < FRESH) {
             return Ok(kept.secret.clone());
         }
         let shown = self.path.display();
-        let unreadable = |error: std::io::Error| Missing {
+        let unreadable = |error: std::io::Error| SecretError {
             message: format!("the secret file {shown} cannot be read: {error}"),
             hint: "make it readable by the server, or correct the path",
         };
@@ -119,7 +119,7 @@ impl SecretFile {
             return Ok(kept.secret.clone());
         }
         if !found.is_file() || found.len() > LONGEST {
-            return Err(Missing {
+            return Err(SecretError {
                 message: format!(
                     "{shown} is not a secret file: it is not a file, or it is longer than {LONGEST} bytes"
                 ),
@@ -129,13 +129,13 @@ impl SecretFile {
         let text = fs::read_to_string(&self.path).map_err(unreadable)?;
         let text = text.trim_end_matches(['\n', '\r']);
         if text.is_empty() {
-            return Err(Missing {
+            return Err(SecretError {
                 message: format!("the secret file {shown} is empty"),
                 hint: "write the secret into it",
             });
         }
         let secret = sendable(&Secret::new(text), &format!("the secret file {shown}"))?;
-        *kept = Some(Kept {
+        *kept = Some(CachedSecret {
             looked: now,
             changed,
             secret: secret.clone(),
@@ -146,12 +146,12 @@ impl SecretFile {
 
 /// A secret is sent in a header, so it must be one line of visible ASCII. A file with other content
 /// is not a secret file, and its content is not sent.
-fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
+fn sendable(secret: &Secret, place: &str) -> Result<Secret, SecretError> {
     let fine = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if secret.expose().is_some_and(fine) {
         return Ok(secret.clone());
     }
-    Err(Missing {
+    Err(SecretError {
         message: format!(
             "{place} holds no secret that can be sent: it is empty, or has blanks, line breaks or letters outside ASCII"
         ),

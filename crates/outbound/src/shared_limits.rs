@@ -52,13 +52,13 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Waits until a request of this many tokens may be sent: until a pause is over, and the rates
     /// and the budget permit it. Fails if the budget is spent, or if a pause takes longer than
     /// `patience`.
-    fn turn<'a>(&'a self, tokens: u64, urgency: &'a Urgency, patience: Duration) -> BoxFuture<'a, Result<(), NoTurn>>;
+    fn turn<'a>(&'a self, tokens: u64, urgency: &'a Urgency, patience: Duration) -> BoxFuture<'a, Result<(), Denial>>;
 
     /// Takes a turn if no wait is needed.
     fn try_turn(&self) -> bool;
 
     /// Counts a call and its tokens.
-    fn pay(&self, spent: &Spent);
+    fn pay(&self, spent: &Spending);
 
     /// The server requested a pause: no process calls it before the pause is over.
     fn pause(&self, pause: Duration, why: &str);
@@ -66,9 +66,9 @@ pub trait SharedLimit: Debug + Send + Sync {
 
 /// The reason why a call gets no turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoTurn {
+pub enum Denial {
     /// The budget is spent.
-    Spent(Reached),
+    Spent(ReachedLimit),
     /// The server requested a pause that is longer than the caller waits.
     Paused(Duration),
 }
@@ -139,7 +139,7 @@ impl Budget {
     }
 
     /// Number of requests that may still be made.
-    pub fn requests_left(&self, spent: &Spent) -> u64 {
+    pub fn requests_left(&self, spent: &Spending) -> u64 {
         match self.requests {
             Some(limit) => limit.saturating_sub(spent.requests),
             None => u64::MAX,
@@ -147,22 +147,22 @@ impl Budget {
     }
 
     /// The cost of this spending.
-    pub fn cost(&self, spent: &Spent) -> f64 {
+    pub fn cost(&self, spent: &Spending) -> f64 {
         (spent.prompt_tokens as f64 * self.prompt_price + spent.generated_tokens as f64 * self.generated_price) / 1e6
     }
 
     /// The limit that is reached: the amount spent, and its field.
-    pub fn reached(&self, spent: &Spent) -> Option<Reached> {
+    pub fn reached(&self, spent: &Spending) -> Option<ReachedLimit> {
         let tokens = spent.prompt_tokens + spent.generated_tokens;
         if let Some(limit) = self.tokens.filter(|limit| tokens >= *limit) {
-            return Some(Reached {
+            return Some(ReachedLimit {
                 what: format!("{tokens} of {limit} tokens"),
                 field: "tokens",
             });
         }
         let cost = self.cost(spent);
         if let Some(limit) = self.cost.filter(|limit| cost >= *limit) {
-            return Some(Reached {
+            return Some(ReachedLimit {
                 what: format!("a cost of {cost:.4} of {limit}"),
                 field: "cost",
             });
@@ -171,9 +171,9 @@ impl Budget {
     }
 
     /// The limit on requests, which is reached when no more are granted.
-    pub fn requests_reached(&self, spent: &Spent) -> Option<Reached> {
+    pub fn requests_reached(&self, spent: &Spending) -> Option<ReachedLimit> {
         let limit = self.requests.filter(|limit| spent.requests >= *limit)?;
-        Some(Reached {
+        Some(ReachedLimit {
             what: format!("{} of {limit} requests", spent.requests),
             field: "requests",
         })
@@ -182,7 +182,7 @@ impl Budget {
 
 /// A budget limit that is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reached {
+pub struct ReachedLimit {
     /// The amount spent of it.
     pub what: String,
     pub field: &'static str,
@@ -191,14 +191,14 @@ pub struct Reached {
 /// The spending so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Spent {
+pub struct Spending {
     /// Calls, including failed ones.
     pub requests: u64,
     pub prompt_tokens: u64,
     pub generated_tokens: u64,
 }
 
-impl Spent {
+impl Spending {
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

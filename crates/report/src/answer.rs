@@ -13,7 +13,7 @@ const NAMED: usize = 2;
 
 /// The verdict on an encoder with its reasons.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer<'a> {
+pub struct VerdictSummary<'a> {
     /// The verdict on all rules.
     pub own: &'a EncoderVerdict,
     /// The findings of the rules that decide the verdict, each with its limit.
@@ -26,7 +26,7 @@ pub(super) fn worst_first<'a>(mut said: Vec<(&'a GateRule, &'a RuleVerdict)>) ->
     said
 }
 
-impl Answer<'_> {
+impl VerdictSummary<'_> {
     pub fn sentence(&self) -> String {
         format!("{} {}: {}.", self.own.encoder, self.own.verdict.verb(), self.reasons)
     }
@@ -52,12 +52,12 @@ impl GateReport {
     }
 
     /// One answer for each judged encoder, worst verdict first.
-    pub fn answers(&self) -> Vec<Answer<'_>> {
-        let answer = |own| Answer {
+    pub fn answers(&self) -> Vec<VerdictSummary<'_>> {
+        let answer = |own| VerdictSummary {
             own,
             reasons: self.reasons(own),
         };
-        let mut answers: Vec<Answer<'_>> = self.encoders.iter().map(answer).collect();
+        let mut answers: Vec<VerdictSummary<'_>> = self.encoders.iter().map(answer).collect();
         answers.sort_by_key(|one| Reverse(one.own.verdict));
         answers
     }

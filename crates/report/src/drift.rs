@@ -8,7 +8,7 @@ use crate::{profile::NotComputed, stats::mean};
 
 /// Drift in parallel gaps, over the data sets with a known gap.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct InGaps {
+pub(super) struct GapDrift {
     /// Mean over these data sets.
     pub(super) mean: f64,
     /// Number of these data sets.
@@ -35,10 +35,10 @@ impl Report {
     }
 
     /// The same in parallel gaps, over the datasets with a known gap.
-    pub(super) fn drift_in_gaps(&self, encoder: &str, transformation: &str) -> Option<InGaps> {
+    pub(super) fn drift_in_gaps(&self, encoder: &str, transformation: &str) -> Option<GapDrift> {
         let rows = || self.drift_rows(encoder, Some(transformation));
         let found: Vec<f64> = rows().filter_map(|row| row.in_gaps).collect();
-        Some(InGaps {
+        Some(GapDrift {
             mean: mean(&found)?,
             datasets: found.len(),
             of: rows().filter(|row| row.mean.is_some()).count(),
@@ -67,7 +67,7 @@ pub(super) fn not_computed(report: &Report) -> Vec<NotComputed> {
             }
         }
     }
-    let told = |(why, places): (&str, Vec<String>)| {
+    let omission = |(why, places): (&str, Vec<String>)| {
         let all = report.encoders.len() * report.datasets.len();
         let what = match (places.as_slice(), places.len()) {
             (_, n) if n == all => "Drift in parallel gaps".to_owned(),
@@ -80,5 +80,5 @@ pub(super) fn not_computed(report: &Report) -> Vec<NotComputed> {
             why: why.to_owned(),
         }
     };
-    reasons.into_iter().map(told).collect()
+    reasons.into_iter().map(omission).collect()
 }

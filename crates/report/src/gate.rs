@@ -242,17 +242,9 @@ pub struct RoundReport {
     pub alpha: f64,
 }
 
-impl GateVerdict {
-    /// The verdict as a word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Undecided => "undecided",
-            Self::Invalid => "invalid",
-            Self::Fail => "fail",
-        }
-    }
+isomer_names::names!(GateVerdict { Pass = "pass", Undecided = "undecided", Invalid = "invalid", Fail = "fail" });
 
+impl GateVerdict {
     /// The verdict as a sign, beside the word.
     pub(super) fn mark(self) -> &'static str {
         match self {

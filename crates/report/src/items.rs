@@ -99,7 +99,7 @@ pub struct ItemsOfScore {
 }
 
 /// A score by its data set, transformation and seed.
-pub(crate) type Place<'a> = (&'a str, Option<&'a str>, Option<u64>);
+pub(crate) type ScoreKey<'a> = (&'a str, Option<&'a str>, Option<u64>);
 
 impl RunItems {
     /// An empty file, with the reason.
@@ -113,7 +113,7 @@ impl RunItems {
         }
     }
 
-    pub(crate) fn of_encoder(&self, encoder: &str) -> HashMap<Place<'_>, &ItemsOfScore> {
+    pub(crate) fn of_encoder(&self, encoder: &str) -> HashMap<ScoreKey<'_>, &ItemsOfScore> {
         let own = self.scores.iter().filter(|one| one.encoder == encoder);
         own.map(|one| ((one.dataset.as_str(), one.transformation.as_deref(), one.seed), one))
             .collect()
@@ -144,7 +144,7 @@ impl RunItems {
                 one.encoder, one.dataset
             ));
         }
-        let known: HashMap<(&str, Place<'_>), &str> = self
+        let known: HashMap<(&str, ScoreKey<'_>), &str> = self
             .scores
             .iter()
             .map(|one| {

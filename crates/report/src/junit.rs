@@ -40,7 +40,7 @@ pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
 fn gate_cases(suite: &mut TestSuite, gate: &GateReport, encoder: &str) {
     for own in gate.encoders.iter().filter(|own| own.encoder == encoder) {
         for (rule, said) in gate.rules_of(own) {
-            let text = told(rule, said);
+            let text = rule_text(rule, said);
             let mut status = match (said.verdict, gate.undecided) {
                 (GateVerdict::Pass, _) => TestCaseStatus::success(),
                 (GateVerdict::Undecided, OnUndecided::Warn) => TestCaseStatus::skipped(),
@@ -62,7 +62,7 @@ fn gate_cases(suite: &mut TestSuite, gate: &GateReport, encoder: &str) {
 }
 
 /// A rule's verdict in one line.
-fn told(rule: &GateRule, said: &RuleVerdict) -> String {
+fn rule_text(rule: &GateRule, said: &RuleVerdict) -> String {
     format!(
         "{}: {} ({}, {})",
         said.verdict.name(),

@@ -61,24 +61,24 @@ pub struct TargetScore {
 }
 
 /// A data set under a transformation and a seed.
-type Place<'a> = (&'a str, u64, &'a str);
+type VariantKey<'a> = (&'a str, u64, &'a str);
 
 /// Scores per target language, in the order of encoders and languages.
 pub(super) fn targets(report: &Report) -> Vec<TargetScore> {
-    let mut drawn: BTreeMap<Place<'_>, BTreeSet<&str>> = BTreeMap::new();
+    let mut drawn: BTreeMap<VariantKey<'_>, BTreeSet<&str>> = BTreeMap::new();
     for draw in &report.languages.draws {
         let place = (draw.transformation.as_str(), draw.seed, draw.dataset.as_str());
         drawn.entry(place).or_default().insert(&draw.target);
     }
-    let mut places: BTreeMap<String, Vec<Place<'_>>> = BTreeMap::new();
+    let mut keys: BTreeMap<String, Vec<VariantKey<'_>>> = BTreeMap::new();
     for (place, languages) in drawn {
         let languages: Vec<&str> = languages.into_iter().collect();
-        places.entry(languages.join("+")).or_default().push(place);
+        keys.entry(languages.join("+")).or_default().push(place);
     }
     let mut rows = Vec::new();
     for encoder in &report.encoders {
         let mut originals: BTreeMap<&str, f64> = BTreeMap::new();
-        let mut scores: BTreeMap<Place<'_>, f64> = BTreeMap::new();
+        let mut scores: BTreeMap<VariantKey<'_>, f64> = BTreeMap::new();
         for row in report.scores.iter().filter(|row| row.encoder == encoder.id) {
             let points = row.main_score * 100.0;
             match (&row.transformation, row.seed) {
@@ -90,9 +90,9 @@ pub(super) fn targets(report: &Report) -> Vec<TargetScore> {
                 }
             }
         }
-        for (target, places) in &places {
+        for (target, keys) in &keys {
             let mut by_dataset: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-            for place in places {
+            for place in keys {
                 if let Some(points) = scores.get(place) {
                     by_dataset.entry(place.2).or_default().push(*points);
                 }
@@ -115,7 +115,7 @@ pub(super) fn targets(report: &Report) -> Vec<TargetScore> {
                     original,
                     translated,
                     delta: translated - original,
-                    unchanged: unchanged(report, places),
+                    unchanged: unchanged(report, keys),
                 });
             }
         }
@@ -124,8 +124,8 @@ pub(super) fn targets(report: &Report) -> Vec<TargetScore> {
 }
 
 /// Share of the texts of these data sets and seeds that stayed as they were.
-fn unchanged(report: &Report, places: &[Place<'_>]) -> f64 {
-    let own = |transformation: &str, seed, dataset: &str| places.contains(&(transformation, seed, dataset));
+fn unchanged(report: &Report, keys: &[VariantKey<'_>]) -> f64 {
+    let own = |transformation: &str, seed, dataset: &str| keys.contains(&(transformation, seed, dataset));
     super::model::share(
         report
             .checks

@@ -61,7 +61,7 @@ mod text_table;
 pub mod thresholds;
 mod variant_view;
 
-pub use answer::Answer;
+pub use answer::VerdictSummary;
 pub use charts::{CHARTS, Chart};
 pub use complete::complete;
 pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
@@ -76,7 +76,7 @@ pub use model::{
     CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
     ScoreRow, SuiteInfo, TransformationInfo, VariantInfo,
 };
-pub use paired::{GATE_K, Outcome, Paired, Texts as PairedTexts, paired_strata};
+pub use paired::{GATE_K, Outcome, PairedComparison, PairedQuantity, Texts as PairedTexts, paired_strata};
 pub use relation::{LEAST_TEXTS, Relation, relate};
 pub use rename::renamed;
 pub use schema::json_schema;

@@ -3,7 +3,7 @@
 
 use minijinja::{Value, context};
 
-use super::{Answer, GateReport, GateRule, GateVerdict, JudgeReport, Report, cards, format::percent};
+use super::{GateReport, GateRule, GateVerdict, JudgeReport, Report, VerdictSummary, cards, format::percent};
 use crate::terms::{Measure, OnUndecided};
 
 /// The consequence of the gate's verdict for a decision, in one or two sentences.
@@ -41,7 +41,7 @@ pub(super) fn view(report: &Report) -> Value {
     context! { gate, judge, subject => subject(report), cards => cards::view(report), actions => actions(report) }
 }
 
-fn answer(answer: &Answer<'_>) -> Value {
+fn answer(answer: &VerdictSummary<'_>) -> Value {
     context! {
         encoder => answer.own.encoder.clone(),
         verdict => answer.own.verdict.name(),

@@ -8,7 +8,7 @@ use crate::{
     profile::{DatasetItems, Figure, Grid, clusters, shares},
     stats::gate::{
         bounded::Range,
-        items::{Evidence as Known, Stratum},
+        items::{Evidence as StratumEvidence, Stratum},
     },
     task::{ResultLists, TaskType},
 };
@@ -18,14 +18,14 @@ pub const GATE_K: usize = 10;
 
 /// The compared value of each item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paired {
+pub enum PairedQuantity {
     /// Whether it is right under the baseline and wrong under the encoder, in percent.
     NegativeFlips,
     /// The share of its first documents that both encoders find, in percent.
     Overlap,
 }
 
-impl Paired {
+impl PairedQuantity {
     /// Whether the value exists for a task.
     pub fn is_of(self, task: TaskType) -> bool {
         match self {
@@ -58,6 +58,15 @@ impl Outcome {
     }
 }
 
+/// A figure of an encoder that is compared with the baseline's; both by position.
+#[derive(Debug, Clone, Copy)]
+pub struct PairedComparison {
+    pub encoder: usize,
+    pub baseline: usize,
+    pub quantity: PairedQuantity,
+    pub figure: Figure,
+}
+
 /// Texts of a data set: the originals, or a transformation and seed by position.
 pub type Texts = Option<(usize, usize)>;
 
@@ -68,14 +77,13 @@ pub type Texts = Option<(usize, usize)>;
 /// The reason why a data set has none, as a message.
 pub fn paired_strata(
     grid: &Grid,
-    (encoder, baseline): (usize, usize),
-    (what, figure): (Paired, Figure),
+    comparison: PairedComparison,
     datasets: &[usize],
     items: &[DatasetItems],
     outcome: impl Fn(usize, usize, Texts) -> Result<Outcome, String>,
 ) -> Result<Vec<Stratum>, String> {
     let seeds = grid.seeds.len();
-    let terms: Vec<(Texts, f64)> = match figure {
+    let terms: Vec<(Texts, f64)> = match comparison.figure {
         Figure::Original => vec![(None, 1.0)],
         figure => shares(grid, figure)
             .into_iter()
@@ -93,8 +101,13 @@ pub fn paired_strata(
         .map(|&d| {
             let of = |why: String| format!("{}: {why}", grid.datasets[d]);
             let own = items.get(d).ok_or_else(|| of("its items are not known".to_owned()))?;
-            let values = values(what, &terms, own.clusters.len(), |side, texts| {
-                outcome(if side == 0 { baseline } else { encoder }, d, texts)
+            let values = values(comparison.quantity, &terms, own.clusters.len(), |side, texts| {
+                let encoder = if side == 0 {
+                    comparison.baseline
+                } else {
+                    comparison.encoder
+                };
+                outcome(encoder, d, texts)
             });
             let values = values.map_err(of)?;
             if values.iter().all(Option::is_none) {
@@ -102,7 +115,7 @@ pub fn paired_strata(
             }
             Ok(Stratum {
                 weight: 1.0 / members(d) as f64,
-                evidence: Known::Items {
+                evidence: StratumEvidence::Items {
                     clusters: clusters(&own.clusters, &values),
                     range: Range { low: 0.0, high: 100.0 },
                 },
@@ -114,15 +127,15 @@ pub fn paired_strata(
 /// The mean of each item's values over the texts, in percent; `None` for items that do not count.
 /// In `outcome`, side 0 is the baseline.
 fn values(
-    what: Paired,
+    what: PairedQuantity,
     terms: &[(Texts, f64)],
     items: usize,
     outcome: impl Fn(usize, Texts) -> Result<Outcome, String>,
 ) -> Result<Vec<Option<f64>>, String> {
     let unfit = || "its items do not fit its scores".to_owned();
     let right = match what {
-        Paired::NegativeFlips => Some(Right::on(outcome(0, None)?.scored(), GATE_K)?),
-        Paired::Overlap => None,
+        PairedQuantity::NegativeFlips => Some(Right::on(outcome(0, None)?.scored(), GATE_K)?),
+        PairedQuantity::Overlap => None,
     };
     let mut total: Option<Vec<Option<f64>>> = None;
     for (texts, weight) in terms {
@@ -138,7 +151,7 @@ fn values(
                 old.into_iter().zip(new).map(flipped).collect()
             }
             None => {
-                let (shares, _, _) = overlaps(&[old.lists.as_ref()], &[new.lists.as_ref()], (GATE_K, PERSISTENCE))?;
+                let (shares, _, _) = overlaps(&[old.lists.as_ref()], &[new.lists.as_ref()], GATE_K, PERSISTENCE)?;
                 shares.into_iter().map(Some).collect()
             }
         };
@@ -191,13 +204,23 @@ mod tests {
         }
     }
 
-    fn strata(what: Paired, figure: Figure, of: impl Fn(usize, Texts) -> Outcome) -> Result<Vec<Stratum>, String> {
+    fn strata(
+        what: PairedQuantity,
+        figure: Figure,
+        of: impl Fn(usize, Texts) -> Outcome,
+    ) -> Result<Vec<Stratum>, String> {
         let items = DatasetItems {
             clusters: (0..ITEMS as u32).collect(),
             changed: Vec::new(),
             accepted: Vec::new(),
         };
-        paired_strata(&grid(), (1, 0), (what, figure), &[0], &[items], |encoder, _, texts| {
+        let comparison = PairedComparison {
+            encoder: 1,
+            baseline: 0,
+            quantity: what,
+            figure,
+        };
+        paired_strata(&grid(), comparison, &[0], &[items], |encoder, _, texts| {
             Ok(of(encoder, texts))
         })
     }
@@ -205,7 +228,7 @@ mod tests {
     #[test]
     fn an_equal_encoder_passes_and_one_that_loses_queries_fails() {
         let verdict = |lost: usize| {
-            let found = strata(Paired::NegativeFlips, Figure::Total, |encoder, texts| {
+            let found = strata(PairedQuantity::NegativeFlips, Figure::Total, |encoder, texts| {
                 let broken = encoder == 1 && texts.is_some();
                 search(move |item| if broken && item < lost { 11 } else { 3 }, 0)
             });
@@ -221,7 +244,7 @@ mod tests {
     #[test]
     fn a_flip_counts_with_the_share_of_the_seeds_it_happens_on() {
         let of = |figure| {
-            let found = strata(Paired::NegativeFlips, figure, |encoder, texts| {
+            let found = strata(PairedQuantity::NegativeFlips, figure, |encoder, texts| {
                 let broken = encoder == 1 && matches!(texts, Some((_, 1)));
                 search(move |_| if broken { 11 } else { 3 }, 0)
             });
@@ -231,7 +254,7 @@ mod tests {
         };
         assert_eq!((of(Figure::Total), of(Figure::Original)), (50.0, 0.0));
         // A query that became right is not a negative flip, and does not compensate for one.
-        let found = strata(Paired::NegativeFlips, Figure::Total, |encoder, _| {
+        let found = strata(PairedQuantity::NegativeFlips, Figure::Total, |encoder, _| {
             search(move |item| if (item < 40) == (encoder == 1) { 3 } else { 11 }, 0)
         });
         let rate = decide_items(Limit::at_most(5.0), 0.05, &found.unwrap())
@@ -243,7 +266,7 @@ mod tests {
     #[test]
     fn overlap_is_that_of_the_first_ten_documents() {
         let verdict = |shift: u32| {
-            let found = strata(Paired::Overlap, Figure::Total, |encoder, _| {
+            let found = strata(PairedQuantity::Overlap, Figure::Total, |encoder, _| {
                 search(|_| 1, if encoder == 1 { shift } else { 0 })
             });
             decide_items(Limit::at_least(80.0), 0.05, &found.unwrap()).unwrap()
@@ -259,23 +282,23 @@ mod tests {
             lists: None,
             ..search(|_| 1, encoder as u32)
         };
-        let why = strata(Paired::NegativeFlips, Figure::Total, without).unwrap_err();
-        assert!(why.starts_with("x: its result lists are not kept"), "{why}");
-        assert!(strata(Paired::Overlap, Figure::Total, without).is_err());
+        let why = strata(PairedQuantity::NegativeFlips, Figure::Total, without).unwrap_err();
+        assert!(why.starts_with("x: ") && why.contains("lists"), "{why}");
+        assert!(strata(PairedQuantity::Overlap, Figure::Total, without).is_err());
         // In a corpus of ten, every two lists share all of the first ten documents.
-        for what in [Paired::NegativeFlips, Paired::Overlap] {
+        for what in [PairedQuantity::NegativeFlips, PairedQuantity::Overlap] {
             let small = strata(what, Figure::Total, |_, _| {
                 let mut found = search(|_| 1, 0);
                 found.lists.as_mut().unwrap().corpus = 10;
                 found
             });
-            assert!(small.unwrap_err().contains("corpus has 10 documents"), "{what:?}");
+            assert!(small.unwrap_err().contains("10 documents"), "{what:?}");
         }
-        let shallow = strata(Paired::Overlap, Figure::Total, |_, _| {
+        let shallow = strata(PairedQuantity::Overlap, Figure::Total, |_, _| {
             let mut found = search(|_| 1, 0);
             found.lists.as_mut().unwrap().depth = 5;
             found
         });
-        assert!(shallow.unwrap_err().contains("5 documents of each query are kept"));
+        assert!(shallow.unwrap_err().contains("5 documents"));
     }
 }

@@ -255,7 +255,7 @@ impl EncoderSeparation {
             };
             return format!("{name}: separation could not be measured: {cause}{cut}");
         };
-        let told = format!(
+        let sentence_text = format!(
             "{name} separates {} of {} texts from a change of meaning (95 % interval {} to {}; chance is 50 %)",
             percent(share),
             row.texts,
@@ -273,7 +273,7 @@ impl EncoderSeparation {
         } else {
             ": that cannot be distinguished from chance."
         };
-        format!("{told}{judged}{undefined}{cut}")
+        format!("{sentence_text}{judged}{undefined}{cut}")
     }
 }
 

@@ -41,16 +41,16 @@ impl SubsetReport {
 
     /// The cells of a row except its first two, which are names.
     pub fn cells(row: &SubsetRow) -> [String; 4] {
-        let told = |points: Option<f64>| points.map_or("–".to_owned(), signed);
+        let points_text = |points: Option<f64>| points.map_or("–".to_owned(), signed);
         let share = if row.of_items == 0 {
             0.0
         } else {
             row.items as f64 / row.of_items as f64
         };
         [
-            told(row.all),
-            told(row.chosen),
-            told(row.contribution()),
+            points_text(row.all),
+            points_text(row.chosen),
+            points_text(row.contribution()),
             format!("{} of {} ({})", row.items, row.of_items, percent(share)),
         ]
     }

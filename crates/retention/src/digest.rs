@@ -73,34 +73,13 @@ pub enum Kind {
     Vectors,
 }
 
+// The name of a kind is that of its folder.
+isomer_names::names!(Kind {
+    Units = "units", Inputs = "inputs", Answers = "answers", Claims = "claims", Partial = "partial",
+    Held = "held", Texts = "texts", Scores = "scores", Vectors = "vectors"
+});
+
 impl Kind {
-    pub const ALL: [Self; 9] = [
-        Self::Units,
-        Self::Inputs,
-        Self::Answers,
-        Self::Claims,
-        Self::Partial,
-        Self::Held,
-        Self::Texts,
-        Self::Scores,
-        Self::Vectors,
-    ];
-
-    /// The name of its folder.
-    pub fn folder(self) -> &'static str {
-        match self {
-            Self::Units => "units",
-            Self::Inputs => "inputs",
-            Self::Answers => "answers",
-            Self::Claims => "claims",
-            Self::Partial => "partial",
-            Self::Held => "held",
-            Self::Texts => "texts",
-            Self::Scores => "scores",
-            Self::Vectors => "vectors",
-        }
-    }
-
     /// Whether its folder has one folder for each arithmetic class.
     pub(crate) fn has_classes(self) -> bool {
         matches!(self, Self::Texts | Self::Scores | Self::Vectors)
@@ -108,7 +87,7 @@ impl Kind {
 
     /// The folder of a digest. `class` is ignored for kinds without classes.
     pub fn place(self, class: &str, digest: &Digest) -> String {
-        let (folder, shard) = (self.folder(), digest.shard());
+        let (folder, shard) = (self.name(), digest.shard());
         if self.has_classes() {
             format!("{folder}/{}/{shard}", class_folder(class))
         } else {
@@ -120,7 +99,7 @@ impl Kind {
     pub(crate) fn of(name: &str) -> Option<(Self, Digest)> {
         let mut parts = name.split('/');
         let folder = parts.next()?;
-        let kind = Self::ALL.into_iter().find(|kind| kind.folder() == folder)?;
+        let kind = Self::ALL.into_iter().find(|kind| kind.name() == folder)?;
         if kind.has_classes() {
             parts.next()?;
         }

@@ -172,7 +172,7 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
 
 /// The blobs that were removed from a store, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Removed {
+pub struct Removal {
     /// Generated texts.
     pub texts: Amount,
     /// Requests of workers, with their answers and inputs.
@@ -191,7 +191,7 @@ pub struct Removed {
 /// # Errors
 /// If the store fails.
 pub async fn each_blob(blobs: &BlobStore, kind: Kind, mut call: impl FnMut(&str, &[u8])) -> Result<(), RetentionError> {
-    let mut listed = std::pin::pin!(blobs.list(kind.folder()));
+    let mut listed = std::pin::pin!(blobs.list(kind.name()));
     while let Some(one) = listed.try_next().await? {
         // The blob may have been removed since.
         if let Some(bytes) = blobs.get(&one.name).await? {
@@ -206,8 +206,8 @@ pub async fn each_blob(blobs: &BlobStore, kind: Kind, mut call: impl FnMut(&str,
 ///
 /// # Errors
 /// If the store fails. Some blobs may then have been removed; another call removes the rest.
-pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Removed, RetentionError> {
-    let mut removed = Removed::default();
+pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Removal, RetentionError> {
+    let mut removed = Removal::default();
     let mut names: Vec<String> = Vec::new();
     for (kind, amount) in [(Kind::Texts, &mut removed.texts), (Kind::Scores, &mut removed.scores)] {
         each_blob(blobs, kind, |name, bytes| {
@@ -248,7 +248,7 @@ pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Remov
         Kind::Held,
     ] {
         let wanted = if kind == Kind::Inputs { &inputs } else { &addresses };
-        let mut listed = std::pin::pin!(blobs.list(kind.folder()));
+        let mut listed = std::pin::pin!(blobs.list(kind.name()));
         while let Some(one) = listed.try_next().await? {
             if Kind::of(&one.name).is_some_and(|(_, digest)| wanted.contains(&digest)) {
                 removed.units.add(one.bytes);
@@ -256,7 +256,7 @@ pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Remov
             }
         }
     }
-    let mut listed = std::pin::pin!(blobs.list(Kind::Vectors.folder()));
+    let mut listed = std::pin::pin!(blobs.list(Kind::Vectors.name()));
     while let Some(one) = listed.try_next().await? {
         removed.vectors.add(one.bytes);
         names.push(one.name);

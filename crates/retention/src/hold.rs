@@ -47,12 +47,12 @@ pub struct Holds {
 struct Inner {
     blobs: BlobStore,
     announcements: Announcements,
-    writers: Mutex<HashMap<Holder, mpsc::WeakUnboundedSender<Asked>>>,
+    writers: Mutex<HashMap<Holder, mpsc::WeakUnboundedSender<HoldRequest>>>,
 }
 
 /// Digests to write.
 #[derive(Debug)]
-struct Asked {
+struct HoldRequest {
     digests: Vec<Digest>,
     /// `None` if no caller waits.
     done: Option<oneshot::Sender<Result<(), HoldError>>>,
@@ -61,7 +61,7 @@ struct Asked {
 /// The references of one holder. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Hold {
-    asked: mpsc::UnboundedSender<Asked>,
+    request: mpsc::UnboundedSender<HoldRequest>,
 }
 
 impl Holds {
@@ -83,12 +83,12 @@ impl Holds {
     /// The references of a holder. Needs a tokio runtime, which writes them.
     pub fn of(&self, holder: &Holder) -> Hold {
         let mut writers = self.inner.writers.lock();
-        if let Some(asked) = writers.get(holder).and_then(mpsc::WeakUnboundedSender::upgrade) {
-            return Hold { asked };
+        if let Some(request) = writers.get(holder).and_then(mpsc::WeakUnboundedSender::upgrade) {
+            return Hold { request };
         }
         writers.retain(|_, writer| writer.strong_count() > 0);
-        let (asked, receiver) = mpsc::unbounded_channel();
-        writers.insert(holder.clone(), asked.downgrade());
+        let (request, receiver) = mpsc::unbounded_channel();
+        writers.insert(holder.clone(), request.downgrade());
         let writer = Writer {
             inner: Arc::clone(&self.inner),
             holder: holder.clone(),
@@ -98,7 +98,7 @@ impl Holds {
             unwritten: Vec::new(),
         };
         tokio::spawn(writer.write(receiver));
-        Hold { asked }
+        Hold { request }
     }
 }
 
@@ -110,12 +110,12 @@ impl Hold {
     /// If the store fails.
     pub async fn hold(&self, digests: Vec<Digest>) -> Result<(), HoldError> {
         let (done, answer) = oneshot::channel();
-        let asked = Asked {
+        let request = HoldRequest {
             digests,
             done: Some(done),
         };
         let gone = || HoldError("the process is shutting down".into());
-        self.asked.send(asked).map_err(|_| gone())?;
+        self.request.send(request).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
@@ -123,7 +123,7 @@ impl Hold {
     /// has a copy. They are written within a second. If the store refuses, a warning is logged.
     pub fn hold_soon(&self, digests: Vec<Digest>) {
         // The writer ends only with the runtime.
-        let _ = self.asked.send(Asked { digests, done: None });
+        let _ = self.request.send(HoldRequest { digests, done: None });
     }
 
     /// Waits until all earlier requests have been written.
@@ -149,11 +149,11 @@ struct Writer {
 }
 
 impl Writer {
-    async fn write(mut self, mut asked: mpsc::UnboundedReceiver<Asked>) {
+    async fn write(mut self, mut request: mpsc::UnboundedReceiver<HoldRequest>) {
         let mut beat = Instant::now();
         loop {
             let first = tokio::select! {
-                first = asked.recv() => first,
+                first = request.recv() => first,
                 () = tokio::time::sleep_until(beat), if matches!(self.holder, Holder::Run(_)) => {
                     self.say_alive().await;
                     beat = Instant::now() + BEAT;
@@ -168,14 +168,14 @@ impl Writer {
             let gathered = Instant::now() + GATHER;
             while !waited_for
                 && digests < SEGMENT
-                && let Ok(Some(next)) = tokio::time::timeout_at(gathered, asked.recv()).await
+                && let Ok(Some(next)) = tokio::time::timeout_at(gathered, request.recv()).await
             {
                 waited_for = next.done.is_some();
                 digests += next.digests.len();
                 group.push(next);
             }
             while digests < SEGMENT
-                && let Ok(next) = asked.try_recv()
+                && let Ok(next) = request.try_recv()
             {
                 digests += next.digests.len();
                 group.push(next);
@@ -198,10 +198,10 @@ impl Writer {
     }
 
     /// Writes the digests of a group and answers its callers.
-    async fn group(&mut self, group: Vec<Asked>) {
-        let waited_for = group.iter().any(|asked| asked.done.is_some());
+    async fn group(&mut self, group: Vec<HoldRequest>) {
+        let waited_for = group.iter().any(|request| request.done.is_some());
         let mut new: Vec<Digest> = std::mem::take(&mut self.unwritten);
-        new.extend(group.iter().flat_map(|asked| &asked.digests));
+        new.extend(group.iter().flat_map(|request| &request.digests));
         new.retain(|digest| !self.recent.contains(digest));
         new.sort_unstable();
         new.dedup();
@@ -210,8 +210,8 @@ impl Writer {
             if !waited_for {
                 tracing::warn!(%error, holder = self.holder.to_text(), "cannot note what is relied on; trying again");
             }
-            let soon = group.iter().filter(|asked| asked.done.is_none());
-            self.unwritten.extend(soon.flat_map(|asked| &asked.digests));
+            let soon = group.iter().filter(|request| request.done.is_none());
+            self.unwritten.extend(soon.flat_map(|request| &request.digests));
             if self.unwritten.len() > UNWRITTEN {
                 let lost = self.unwritten.len() - UNWRITTEN;
                 tracing::warn!(lost, holder = self.holder.to_text(), "references could not be written");
@@ -219,7 +219,7 @@ impl Writer {
             }
         }
         let result = result.map_err(|error| HoldError(error.to_string().into()));
-        for done in group.into_iter().filter_map(|asked| asked.done) {
+        for done in group.into_iter().filter_map(|request| request.done) {
             // A caller that has gone needs no answer.
             let _ = done.send(result.clone());
         }

@@ -46,7 +46,7 @@ pub use error::{HoldError, RetentionError};
 pub use hold::{Hold, Holds};
 pub use holder::Holder;
 pub use release::release;
-pub use sweep::{Policy, SHORTEST_FORGETTING, Sweep, Swept, sweep};
+pub use sweep::{Policy, SHORTEST_FORGETTING, Sweep, SweepReport, sweep};
 pub use usage::{RunUsage, Usage, usage};
 
 use serde::Serialize;

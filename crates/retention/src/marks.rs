@@ -13,7 +13,7 @@ use crate::{
     digest::{Digest, Kind},
     holder::{REFERENCES, RUNS},
     segment::Segment,
-    survey::{Forgotten, run_of},
+    survey::{ReleasedRuns, run_of},
 };
 
 /// Number of segments read concurrently.
@@ -65,7 +65,7 @@ impl Marks {
     ///
     /// # Errors
     /// If the store fails or a segment cannot be read.
-    pub(crate) async fn read(blobs: &BlobStore, part: Part, forgotten: &Forgotten) -> Result<Self, RetentionError> {
+    pub(crate) async fn read(blobs: &BlobStore, part: Part, forgotten: &ReleasedRuns) -> Result<Self, RetentionError> {
         let mut marks = Self {
             part,
             held: Vec::new(),
@@ -117,7 +117,7 @@ impl Marks {
     ) -> Result<(), RetentionError> {
         loop {
             let mut gone = false;
-            for folder in [RUNS, Kind::Held.folder()] {
+            for folder in [RUNS, Kind::Held.name()] {
                 let seen = self.seen.clone();
                 let new = blobs.list(folder).map_err(RetentionError::from).try_filter(move |one| {
                     let new = is_reference(&one.name) && !seen.contains(&number_of(&one.name));
@@ -192,7 +192,7 @@ fn number_of(name: &str) -> u64 {
 
 /// Extends the holders of digests held by units: a run that holds the unit also holds them.
 pub(crate) async fn through_units(blobs: &BlobStore, marks: &mut Marks) -> Result<(), RetentionError> {
-    let listed = blobs.list(Kind::Held.folder()).map_err(RetentionError::from);
+    let listed = blobs.list(Kind::Held.name()).map_err(RetentionError::from);
     let units = listed.map_ok(|one| async move {
         let segment = Segment::read(blobs, &one.name).await?;
         Ok::<_, RetentionError>((one.name, segment))

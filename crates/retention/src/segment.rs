@@ -1,6 +1,6 @@
 //! Segments: blobs that list digests.
 
-use isomer_blobs::{BlobStore, Read};
+use isomer_blobs::{BlobRead, BlobStore};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -70,9 +70,9 @@ impl Segment {
             why,
         };
         match blobs.read(name).await? {
-            Read::Absent => Ok(None),
-            Read::Damaged => Err(unreadable("its bytes do not match their digest".to_owned())),
-            Read::Body(bytes) => Self::decode(&bytes).map(Some).map_err(unreadable),
+            BlobRead::Absent => Ok(None),
+            BlobRead::Damaged => Err(unreadable("its bytes do not match their digest".to_owned())),
+            BlobRead::Body(bytes) => Self::decode(&bytes).map(Some).map_err(unreadable),
         }
     }
 }
@@ -96,9 +96,9 @@ mod tests {
         );
         for (bytes, says) in [
             (&bytes[..bytes.len() - 1], "cut"),
-            (b"{}", "no header"),
+            (b"{}", "header"),
             (b"{}\n", "format"),
-            (b"{\"format\":\"isomer.digests/2\"}\n", "this version reads"),
+            (b"{\"format\":\"isomer.digests/2\"}\n", "isomer.digests/2"),
         ] {
             let error = Segment::decode(bytes).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -45,7 +45,7 @@ impl Survey {
                 }
             }
         }
-        let mut listed = std::pin::pin!(blobs.list(Kind::Held.folder()));
+        let mut listed = std::pin::pin!(blobs.list(Kind::Held.name()));
         while let Some(one) = listed.try_next().await? {
             survey.digests += one.bytes / BYTES as u64;
         }
@@ -53,12 +53,12 @@ impl Survey {
     }
 
     /// The runs that have been inactive for longer than `limit`, at a time of the store.
-    pub(crate) fn forgotten(&self, limit: Option<Duration>, now: i64) -> Forgotten {
+    pub(crate) fn forgotten(&self, limit: Option<Duration>, now: i64) -> ReleasedRuns {
         let Some(limit) = limit else {
-            return Forgotten::default();
+            return ReleasedRuns::default();
         };
         let old = self.runs.iter().filter(|(_, run)| age(run.active, now) > limit);
-        Forgotten {
+        ReleasedRuns {
             runs: old.map(|(id, _)| id.clone()).collect(),
             before: now.saturating_sub_unsigned(limit.as_secs()),
         }
@@ -67,13 +67,13 @@ impl Survey {
 
 /// Runs whose references no longer count.
 #[derive(Debug, Default)]
-pub(crate) struct Forgotten {
+pub(crate) struct ReleasedRuns {
     pub(crate) runs: BTreeSet<String>,
     /// A reference that was written later still counts, because the run was resumed.
     before: i64,
 }
 
-impl Forgotten {
+impl ReleasedRuns {
     /// Whether a blob in the folder of all runs no longer counts.
     pub(crate) fn contains(&self, name: &str, written: i64) -> bool {
         written < self.before && run_of(name).is_some_and(|id| self.runs.contains(id))

@@ -16,7 +16,7 @@ use crate::{
     digest::{Digest, Kind},
     holder::RUNS,
     marks::{Marks, Part, remove_replaced},
-    survey::{Forgotten, Survey},
+    survey::{ReleasedRuns, Survey},
 };
 
 /// Folder in which a sweep writes a blob at its start, to read the store's clock.
@@ -73,7 +73,7 @@ pub enum Sweep {
 
 /// The result of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Swept {
+pub struct SweepReport {
     /// The blobs that were removed, or would be.
     pub removed: BTreeMap<Kind, Amount>,
     /// Blobs that a run or a unit holds.
@@ -87,7 +87,7 @@ pub struct Swept {
     pub forgotten_runs: Vec<String>,
 }
 
-impl Swept {
+impl SweepReport {
     /// All kinds together.
     pub fn total(&self) -> Amount {
         self.removed.values().fold(Amount::default(), |sum, one| Amount {
@@ -108,7 +108,7 @@ pub async fn sweep(
     policy: Policy,
     mode: Sweep,
     progress: Progress<'_>,
-) -> Result<Swept, RetentionError> {
+) -> Result<SweepReport, RetentionError> {
     sweep_in_parts(blobs, policy, mode, progress, MARKS_AT_ONCE).await
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn sweep_in_parts(
     mode: Sweep,
     progress: Progress<'_>,
     marks_at_once: u64,
-) -> Result<Swept, RetentionError> {
+) -> Result<SweepReport, RetentionError> {
     let begun = format!("{SWEEPS}/{}", Uuid::now_v7());
     let now = match mode {
         Sweep::DryRun => None,
@@ -134,7 +134,7 @@ pub(crate) async fn sweep_in_parts(
         mode,
         now: now.unwrap_or_else(this_machines_time),
         progress,
-        swept: Swept::default(),
+        swept: SweepReport::default(),
         removals: 0,
     };
     let swept = sweeper.run(marks_at_once).await;
@@ -155,13 +155,13 @@ fn this_machines_time() -> i64 {
 
 /// A blob that may be removed.
 #[derive(Debug, Clone)]
-struct Found {
+struct RemovalCandidate {
     kind: Kind,
     name: String,
     bytes: u64,
 }
 
-impl Found {
+impl RemovalCandidate {
     /// The order of removal: an index before the blobs to which it refers, and the references of a
     /// unit after its answer.
     fn rank(&self) -> u8 {
@@ -174,7 +174,7 @@ impl Found {
 }
 
 /// Digests with all their blobs.
-type Group = BTreeMap<Digest, Vec<Found>>;
+type Group = BTreeMap<Digest, Vec<RemovalCandidate>>;
 
 struct Sweeper<'a> {
     blobs: &'a BlobStore,
@@ -183,13 +183,13 @@ struct Sweeper<'a> {
     /// The time of the store.
     now: i64,
     progress: Progress<'a>,
-    swept: Swept,
+    swept: SweepReport,
     /// Blobs removed so far.
     removals: u64,
 }
 
 impl Sweeper<'_> {
-    async fn run(mut self, marks_at_once: u64) -> Result<Swept, RetentionError> {
+    async fn run(mut self, marks_at_once: u64) -> Result<SweepReport, RetentionError> {
         if self.mode == Sweep::Remove {
             self.remove_abandoned().await?;
         }
@@ -229,7 +229,7 @@ impl Sweeper<'_> {
 
     /// Adds the digests of one shard whose blobs may be removed.
     async fn shard(&mut self, folders: &[String], marks: &Marks, group: &mut Group) -> Result<(), RetentionError> {
-        let mut found: BTreeMap<Digest, (Vec<Found>, i64)> = BTreeMap::new();
+        let mut found: BTreeMap<Digest, (Vec<RemovalCandidate>, i64)> = BTreeMap::new();
         for folder in folders {
             let mut listed = std::pin::pin!(self.blobs.list(folder));
             while let Some(one) = listed.try_next().await? {
@@ -245,7 +245,7 @@ impl Sweeper<'_> {
                 }
                 let (blobs, newest) = found.entry(digest).or_insert_with(|| (Vec::new(), one.written));
                 *newest = (*newest).max(one.written);
-                blobs.push(Found {
+                blobs.push(RemovalCandidate {
                     kind,
                     name: one.name,
                     bytes: one.bytes,
@@ -308,7 +308,7 @@ impl Sweeper<'_> {
             }
             !held
         });
-        let mut order: Vec<(u8, Found)> = std::mem::take(group)
+        let mut order: Vec<(u8, RemovalCandidate)> = std::mem::take(group)
             .into_values()
             .flatten()
             .map(|blob| (blob.rank(), blob))
@@ -335,7 +335,7 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    fn count(&mut self, blob: &Found) {
+    fn count(&mut self, blob: &RemovalCandidate) {
         self.swept.removed.entry(blob.kind).or_default().add(blob.bytes);
     }
 
@@ -362,7 +362,7 @@ impl Sweeper<'_> {
     }
 
     /// Removes the references of forgotten runs.
-    async fn forget(&self, forgotten: &Forgotten) -> Result<(), RetentionError> {
+    async fn forget(&self, forgotten: &ReleasedRuns) -> Result<(), RetentionError> {
         for id in &forgotten.runs {
             let listed: Vec<_> = self.blobs.list(&format!("{RUNS}/{id}")).try_collect().await?;
             let old = listed
@@ -382,7 +382,7 @@ impl Sweeper<'_> {
 async fn shards(blobs: &BlobStore) -> Result<BTreeMap<String, Vec<String>>, RetentionError> {
     let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for kind in Kind::ALL {
-        let top = kind.folder();
+        let top = kind.name();
         let parents = if kind.has_classes() {
             let classes = blobs.folders(top).await?;
             classes.iter().map(|class| format!("{top}/{class}")).collect()

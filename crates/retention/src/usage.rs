@@ -10,7 +10,7 @@ use crate::{
     Amount, Progress, RetentionError, Step,
     digest::Kind,
     marks::{BY_UNIT, HolderNumber, Marks, Part, through_units},
-    survey::{Forgotten, Survey, run_of},
+    survey::{ReleasedRuns, Survey, run_of},
 };
 
 /// Number of blobs between two progress reports.
@@ -50,7 +50,7 @@ pub struct RunUsage {
 /// If the store fails, or references cannot be read.
 pub async fn usage(blobs: &BlobStore, progress: Progress<'_>) -> Result<Usage, RetentionError> {
     let survey = Survey::of(blobs).await?;
-    let mut marks = Marks::read(blobs, Part::WHOLE, &Forgotten::default()).await?;
+    let mut marks = Marks::read(blobs, Part::WHOLE, &ReleasedRuns::default()).await?;
     through_units(blobs, &mut marks).await?;
     let mut usage = Usage::default();
     let mut runs: Vec<RunUsage> = marks.runs.iter().map(|id| RunUsage::of(id)).collect();

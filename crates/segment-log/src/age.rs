@@ -76,7 +76,7 @@ pub(crate) fn begun(path: &Path, format: &Format, changed: SystemTime) -> System
 
 /// The result of a removal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct Removal {
     pub segments: usize,
     /// Their size on disk.
     pub bytes: u64,
@@ -88,8 +88,8 @@ pub struct Removed {
 ///
 /// # Errors
 /// If the folder cannot be listed. A segment that cannot be removed is logged and kept.
-pub fn remove_over(folder: &Path, format: &Format, age: MaxAge) -> io::Result<Removed> {
-    let mut removed = Removed::default();
+pub fn remove_over(folder: &Path, format: &Format, age: MaxAge) -> io::Result<Removal> {
+    let mut removed = Removal::default();
     if !age.is_set() {
         return Ok(removed);
     }
@@ -124,7 +124,7 @@ impl Hourly {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start<T, E>(cache: &Arc<T>, age: MaxAge, remove: fn(&T) -> Result<Removed, E>) -> io::Result<Option<Self>>
+    pub fn start<T, E>(cache: &Arc<T>, age: MaxAge, remove: fn(&T) -> Result<Removal, E>) -> io::Result<Option<Self>>
     where
         T: Send + Sync + 'static,
         E: Display + 'static,

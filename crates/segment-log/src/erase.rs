@@ -10,7 +10,7 @@ use crate::Format;
 
 /// The erased records, or those that would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Erased {
+pub struct Erasure {
     pub records: u64,
     pub bytes: u64,
 }
@@ -31,14 +31,14 @@ pub enum Mode {
 ///
 /// # Errors
 /// If the segment cannot be opened, read or written.
-pub fn erase(path: &Path, format: &Format, mode: Mode, mut unwanted: impl FnMut(&[u8]) -> bool) -> io::Result<Erased> {
+pub fn erase(path: &Path, format: &Format, mode: Mode, mut unwanted: impl FnMut(&[u8]) -> bool) -> io::Result<Erasure> {
     let opened = OpenOptions::new().read(true).write(mode == Mode::Erase).open(path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Erased::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Erasure::default()),
         Err(error) => return Err(error),
     };
-    let mut erased = Erased::default();
+    let mut erased = Erasure::default();
     let mut reader = BufReader::with_capacity(1 << 18, File::open(path)?);
     let (mut offset, mut record) = (0, Vec::new());
     while format.framing.next(&mut reader, &mut record)? {

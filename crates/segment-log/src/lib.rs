@@ -30,15 +30,15 @@ use std::{
     time::SystemTime,
 };
 
-pub use age::{Hourly, MaxAge, Removed, remove_over};
-pub use erase::{Erased, Mode, erase, wipe};
+pub use age::{Hourly, MaxAge, Removal, remove_over};
+pub use erase::{Erasure, Mode, erase, wipe};
 pub use format::{Format, Framing};
-pub use segment::{Found, Segment, read};
+pub use segment::{Segment, SegmentRecord, read};
 pub use writer::Writer;
 
 /// A segment in a folder.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct SegmentFile {
     /// The location of the file.
     pub path: PathBuf,
     /// Its size on disk.
@@ -63,11 +63,11 @@ pub fn paths(folder: &Path, format: &Format) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// If the folder cannot be listed.
-pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<Listed>> {
+pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<SegmentFile>> {
     let listed = |path: PathBuf| {
         let metadata = fs::metadata(&path).ok()?;
         let changed = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        Some(Listed {
+        Some(SegmentFile {
             begun: age::begun(&path, format, changed),
             path,
             bytes: metadata.len(),

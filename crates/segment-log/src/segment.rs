@@ -15,7 +15,7 @@ const TOUCH: Duration = Duration::from_secs(60);
 
 /// A record that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct SegmentRecord<T> {
     /// The offset at which it begins.
     pub offset: u64,
     /// Its length in bytes, including the frame.
@@ -113,7 +113,7 @@ impl Segment {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn read_on<T>(&mut self, mut decode: impl FnMut(&[u8]) -> Option<T>) -> io::Result<Vec<Found<T>>> {
+    pub fn read_on<T>(&mut self, mut decode: impl FnMut(&[u8]) -> Option<T>) -> io::Result<Vec<SegmentRecord<T>>> {
         let mut found = Vec::new();
         if self.file.metadata()?.len() <= self.read_to {
             return Ok(found);
@@ -126,7 +126,7 @@ impl Segment {
         let mut record = Vec::new();
         while self.framing.next(&mut reader, &mut record)? {
             if !self.framing.is_erased(&record) {
-                found.push(Found {
+                found.push(SegmentRecord {
                     offset: self.read_to,
                     length: record.len(),
                     value: self.framing.content(&record).and_then(&mut decode),

@@ -187,7 +187,10 @@ fn an_erased_record_leaves_nothing_and_the_others_stay_while_a_process_writes() 
         assert!(counted.records == 1 && holds(b"other"), "it is only counted");
         assert_eq!(erase(&path, &format, Mode::Erase, unwanted).unwrap(), counted);
         assert!(!holds(b"other") && holds(b"first") && holds(b"third"));
-        assert_eq!(erase(&path, &format, Mode::Erase, unwanted).unwrap(), Erased::default());
+        assert_eq!(
+            erase(&path, &format, Mode::Erase, unwanted).unwrap(),
+            Erasure::default()
+        );
         // A reader that knew the record finds that it has changed, and that the others have not
         // moved.
         let again: Vec<bool> = found

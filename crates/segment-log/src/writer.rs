@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use crate::{Format, Framing, Listed, MaxAge, age::begun, list, private};
+use crate::{Format, Framing, MaxAge, SegmentFile, age::begun, list, private};
 
 /// Approximate maximum size of the records that wait to be written.
 const WAITING: usize = 1 << 18;
@@ -33,7 +33,7 @@ impl Writer {
     /// If the folder cannot be created or listed, or no file can be created in it.
     pub fn acquire(folder: &Path, format: &Format, room: u64, age: MaxAge) -> io::Result<Self> {
         private::create_folder(folder)?;
-        for Listed { path, begun, .. } in list(folder, format)? {
+        for SegmentFile { path, begun, .. } in list(folder, format)? {
             if age.is_full(begun) {
                 continue;
             }

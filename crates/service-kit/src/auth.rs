@@ -38,13 +38,13 @@ impl Auth {
     pub(crate) async fn pass(
         &self,
         request: axum::extract::Request,
-        tell: Shape,
+        respond: Shape,
     ) -> Result<axum::extract::Request, Response> {
         let Some(keeper) = &self.0 else {
             // A gateway before this server names the tenant of each call.
             let tenant: Option<String> = Tenant::of_headers(request.headers()).into();
             if let (Some(memory), Some(tenant)) = (request.extensions().get::<Reservation>(), tenant) {
-                memory.of_account(tenant.into()).map_err(tell)?;
+                memory.of_account(tenant.into()).map_err(respond)?;
             }
             return Ok(request);
         };
@@ -52,12 +52,12 @@ impl Auth {
         match keeper.admit(&mut parts).await {
             Ok(()) => {
                 if let (Some(memory), Some(account)) = (parts.extensions.get::<Reservation>(), keeper.account(&parts)) {
-                    memory.of_account(account.into()).map_err(tell)?;
+                    memory.of_account(account.into()).map_err(respond)?;
                 }
                 Ok(axum::extract::Request::from_parts(parts, body))
             }
             Err(fault) => {
-                let mut refusal = tell(fault);
+                let mut refusal = respond(fault);
                 if refusal.status() == StatusCode::UNAUTHORIZED
                     && let Some(challenge) = keeper.challenge(parts.uri.path())
                 {

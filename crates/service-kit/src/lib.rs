@@ -124,4 +124,4 @@ pub use stream::until_error;
 pub use tenant::Tenant;
 pub use versions::ClientVersion;
 #[cfg(feature = "server")]
-pub use wrap::{Next, Wrap, Wrapped, wrap};
+pub use wrap::{Next, Wrap, WrappedService, wrap};

@@ -159,7 +159,7 @@ impl LimitsConfig {
 /// Hands out permits for requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     bound: usize,
 }
 
@@ -168,7 +168,7 @@ impl Gate {
         // Validation refuses more permits than a semaphore can count. A configuration that was not
         // validated must not cause a panic.
         Self {
-            places: Arc::new(Semaphore::new(
+            permits: Arc::new(Semaphore::new(
                 limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS),
             )),
             bound: limits.max_concurrent_requests,
@@ -177,7 +177,7 @@ impl Gate {
 
     /// Returns a permit or the refusal.
     pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Fault> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
             Fault::overloaded(
                 format!("{} requests are in flight, which is the limit", self.bound),
                 Duration::from_millis(200),

@@ -15,9 +15,9 @@ use crate::off_runtime::{begin_on_a_core, failed, permit_for_each_core};
 static CORES: LazyLock<Arc<Semaphore>> = LazyLock::new(permit_for_each_core);
 
 /// Set when the caller's future is dropped.
-struct Left(Arc<AtomicBool>);
+struct DropFlag(Arc<AtomicBool>);
 
-impl Drop for Left {
+impl Drop for DropFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -32,8 +32,8 @@ impl Drop for Left {
 pub async fn long_work<T: Send + 'static>(
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
 ) -> Result<T, Fault> {
-    let left = Left(Arc::default());
-    let flag = Arc::clone(&left.0);
+    let drop_flag = DropFlag(Arc::default());
+    let flag = Arc::clone(&drop_flag.0);
     let working = begin_on_a_core(&CORES, move || work(flag)).await?;
     working.await.map_err(failed)
 }
@@ -49,8 +49,8 @@ mod tests {
     #[tokio::test]
     async fn the_flag_is_set_when_the_caller_leaves() {
         let (ended, end) = oneshot::channel();
-        let mut work = Box::pin(long_work(move |left| {
-            while !left.load(Ordering::Relaxed) {
+        let mut work = Box::pin(long_work(move |drop_flag| {
+            while !drop_flag.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
             ended.send(()).unwrap();
@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_whose_caller_stays_is_not_stopped() {
-        let left = long_work(|left| left.load(Ordering::Relaxed)).await.unwrap();
-        assert!(!left);
+        let drop_flag = long_work(|drop_flag| drop_flag.load(Ordering::Relaxed)).await.unwrap();
+        assert!(!drop_flag);
     }
 }

@@ -26,9 +26,9 @@ const FRAME_BYTES: u32 = 1 << 20;
 /// # Errors
 /// If the services cannot be assembled, e.g. because their descriptors cannot be read.
 pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcChannel, Fault> {
-    let face = services.into_face(limits, Via::Memory)?;
+    let assembled = services.assemble(limits, Via::Memory)?;
     let connector = service_fn(move |_: Uri| {
-        let router = face.router.clone();
+        let router = assembled.router.clone();
         async move {
             let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
             tokio::spawn(async move {

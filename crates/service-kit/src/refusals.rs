@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn a_path_has_its_own_shape_and_grpc_always_a_status() {
         let refusals = Refusals::default().and(&Refusals::default().with("/v1/", teapot));
-        let told = |path: &str, is_grpc| refusals.shape(path, is_grpc)(Fault::unimplemented("no"));
-        assert_eq!(told("/v1/x", false).status(), StatusCode::IM_A_TEAPOT);
-        assert_eq!(told("/v10", false).status(), StatusCode::NOT_FOUND);
+        let shaped = |path: &str, is_grpc| refusals.shape(path, is_grpc)(Fault::unimplemented("no"));
+        assert_eq!(shaped("/v1/x", false).status(), StatusCode::IM_A_TEAPOT);
+        assert_eq!(shaped("/v10", false).status(), StatusCode::NOT_FOUND);
         let one = Refusals::default().with("/v1", teapot);
         assert_eq!(
             one.shape("/v1", false)(Fault::unimplemented("no")).status(),
@@ -109,7 +109,7 @@ mod tests {
             one.shape("/v1/x", false)(Fault::unimplemented("no")).status(),
             StatusCode::NOT_FOUND
         );
-        let grpc = told("/v1/x", true);
+        let grpc = shaped("/v1/x", true);
         assert_eq!(
             (grpc.status(), &grpc.headers()["grpc-status"]),
             (StatusCode::OK, &HeaderValue::from_static("12"))

@@ -23,7 +23,9 @@ use crate::{
     budget::Budget,
     connect,
     health::HealthBoard,
-    layers::{self, Around, Bounds, Labels, MessageStream, OutgoingAnswer, PROBE_MESSAGE, Probes, Translated, Via},
+    layers::{
+        self, Bounds, Labels, MessageStream, OriginalRequest, OutgoingAnswer, PROBE_MESSAGE, Probes, ServerContext, Via,
+    },
     limits::{Gate, LimitsConfig},
     refusals::{Refusals, Shape, plain_refusal},
     telemetry,
@@ -142,12 +144,12 @@ impl Services {
 
     /// Everything that a server serves: the services, health, reflection, `/healthz`, `/readyz`,
     /// `/metrics`, and the layers around each request.
-    pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Bound, Fault> {
+    pub(crate) fn assemble(self, limits: &LimitsConfig, via: Via) -> Result<AssembledServer, Fault> {
         telemetry::install_metrics()?;
         let health = HealthBoard::serving(&self.names);
-        let told = |error: ReflectionError| Fault::internal(format!("reflection cannot be built: {error}"));
-        let v1 = reflection(&self.names).build_v1().map_err(told)?;
-        let v1alpha = reflection(&self.names).build_v1alpha().map_err(told)?;
+        let reflection_fault = |error: ReflectionError| Fault::internal(format!("reflection cannot be built: {error}"));
+        let v1 = reflection(&self.names).build_v1().map_err(reflection_fault)?;
+        let v1alpha = reflection(&self.names).build_v1alpha().map_err(reflection_fault)?;
         let health_server = HealthServer::new(health.clone());
         let Services {
             grpc,
@@ -163,7 +165,7 @@ impl Services {
 
         let closing = CancellationToken::new();
         let budget = Budget::new(limits);
-        let around = Around {
+        let context = ServerContext {
             gate: Gate::new(limits),
             probes: Probes::new(limits),
             timeout: limits.request_timeout(),
@@ -176,7 +178,7 @@ impl Services {
         };
         // Callers in the same process are trusted.
         let bounds = (via == Via::Network).then(|| Bounds {
-            labels: around.labels.clone(),
+            labels: context.labels.clone(),
             most: limits.max_message_bytes,
             refusals: refusals.clone(),
             budget: budget.clone(),
@@ -185,16 +187,16 @@ impl Services {
             let bounds = Arc::new(bounds);
             wrap(move |request, next| layers::arriving(Arc::clone(&bounds), request, next))
         }));
-        let around = Arc::new(around);
-        let around = wrap(move |request, next| layers::around(Arc::clone(&around), request, next));
+        let context = Arc::new(context);
+        let context = wrap(move |request, next| layers::around(Arc::clone(&context), request, next));
         let unknown_path = wrap(move |request, next| unknown_path(refusals.clone(), request, next));
         let grpc = grpc
             .into_iter()
             .fold(Router::new(), |all, (_, routes)| all.merge(routes));
-        let grpc = grpc.fallback(unknown_method).layer((around.clone(), bounds.clone()));
+        let grpc = grpc.fallback(unknown_method).layer((context.clone(), bounds.clone()));
         let body_limit = DefaultBodyLimit::max(limits.max_message_bytes);
         let http = http.merge(probes(&health));
-        let http = http.layer((around, bounds, unknown_path, body_limit));
+        let http = http.layer((context, bounds, unknown_path, body_limit));
         // gRPC and HTTP requests are separated here, so that HTTP routes may have their own
         // fallback (a page, a 404).
         let translated = web.as_ref().map(|_| {
@@ -220,7 +222,7 @@ impl Services {
                 let answer: Response = match translated.as_ref().filter(|_| layers::is_grpc_web(request.headers())) {
                     Some(translated) => {
                         let is_connect = false;
-                        request.extensions_mut().insert(Translated { is_connect, version });
+                        request.extensions_mut().insert(OriginalRequest { is_connect, version });
                         let answer = translated.clone().oneshot(request).await?;
                         answer.map(axum::body::Body::new)
                     }
@@ -228,7 +230,7 @@ impl Services {
                     None => match connect::Call::of(&request, most).filter(|_| speaks_connect) {
                         Some(call) => {
                             let is_connect = true;
-                            request.extensions_mut().insert(Translated { is_connect, version });
+                            request.extensions_mut().insert(OriginalRequest { is_connect, version });
                             streams = call.streams();
                             call.answer(request, grpc.clone()).await
                         }
@@ -245,7 +247,7 @@ impl Services {
             Some(cors) => router.layer(cors),
             None => router,
         };
-        Ok(Bound {
+        Ok(AssembledServer {
             router,
             #[cfg(test)]
             budget,
@@ -256,7 +258,7 @@ impl Services {
 
 /// A complete server to bind: the router, and the handle to close it.
 #[derive(Clone, Debug)]
-pub(crate) struct Bound {
+pub(crate) struct AssembledServer {
     pub(crate) router: Router,
     #[cfg(test)]
     pub(crate) budget: Budget,
@@ -325,14 +327,14 @@ async fn unknown_method(request: Request) -> Response {
 /// Adds an explanation to the empty answers for an unknown path and for a method that a route does
 /// not accept.
 async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Response {
-    let tell = refusals.shape(request.uri().path(), false);
+    let respond = refusals.shape(request.uri().path(), false);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
     if !response.body().is_end_stream() {
         return response;
     }
     match response.status() {
-        StatusCode::NOT_FOUND => tell(Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}"))),
+        StatusCode::NOT_FOUND => respond(Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}"))),
         StatusCode::METHOD_NOT_ALLOWED => {
             let fault = Fault::new(
                 Code::Unimplemented,
@@ -340,7 +342,7 @@ async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Respo
                 format!("{path} does not take {method}"),
             );
             // An outer layer adds the header to the answer.
-            tell(fault.hint("use one of the methods in the answer's `Allow` header"))
+            respond(fault.hint("use one of the methods in the answer's `Allow` header"))
         }
         _ => response,
     }

@@ -72,7 +72,7 @@ impl Tenant {
     /// The tenant's name for another operator's server. It separates tenants there as here, and is
     /// of no use at this server.
     #[must_use]
-    pub fn as_told_to(&self, server: &str) -> Self {
+    pub fn for_server(&self, server: &str) -> Self {
         match &self.0 {
             None => Self::default(),
             Some(name) => Self::digest("told", &[server.as_bytes(), name.as_bytes()]),
@@ -205,12 +205,12 @@ mod tests {
         assert_eq!(one, Tenant::of_account(b"secret", "key:one"));
         assert_eq!(Tenant::default().within(&one), one);
         assert_eq!(one.clone().within(&Tenant::default()), one);
-        let told = one.as_told_to("provider");
+        let told = one.for_server("provider");
         let all = [&one, &other, &elsewhere, &claimed, &told];
         for (i, one) in all.iter().enumerate() {
             assert!(all[..i].iter().all(|other| other.scope() != one.scope()));
         }
-        assert!(Tenant::default().as_told_to("provider").is_common());
+        assert!(Tenant::default().for_server("provider").is_common());
         let shown = format!("{one:?} {:?}", one.header().unwrap());
         assert!(!shown.contains(&one.scope().unwrap()) && shown.len() < 40, "{shown}");
     }

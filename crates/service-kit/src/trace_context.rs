@@ -27,7 +27,7 @@ static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContext
 /// Makes `span` a child of the span in the headers, and shows its trace id in the logs. Does
 /// nothing if no trace is kept.
 pub fn join(span: &Span, headers: &HeaderMap) {
-    let parent = PROPAGATOR.extract_with_context(&Context::new(), &Read(headers));
+    let parent = PROPAGATOR.extract_with_context(&Context::new(), &HeaderExtractor(headers));
     if parent.span().span_context().is_valid() {
         // This fails only if no OpenTelemetry layer is installed, and then no trace exists to join.
         let _ = span.set_parent(parent);
@@ -70,9 +70,9 @@ pub fn unsampled() -> Span {
     span
 }
 
-struct Read<'a>(&'a HeaderMap);
+struct HeaderExtractor<'a>(&'a HeaderMap);
 
-impl Extractor for Read<'_> {
+impl Extractor for HeaderExtractor<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).and_then(|value| value.to_str().ok())
     }

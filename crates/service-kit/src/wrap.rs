@@ -2,7 +2,7 @@
 //!
 //! axum clones a route for every request, and [`axum::middleware::from_fn`] clones it again at
 //! every layer. Each clone copies all inner layers, so n layers cost about n² clones, each with an
-//! allocation and a copy of the layer's state. Cloning a [`Wrapped`] service increments two
+//! allocation and a copy of the layer's state. Cloning a [`WrappedService`] service increments two
 //! reference counts.
 
 use std::{
@@ -17,11 +17,11 @@ use axum::{extract::Request, response::Response};
 use futures::{FutureExt, future::BoxFuture};
 use tower::{Layer, Service, ServiceExt};
 
-type Answer = BoxFuture<'static, Result<Response, Infallible>>;
+type ResponseFuture = BoxFuture<'static, Result<Response, Infallible>>;
 
 /// A layer that runs a function around each request.
 #[derive(Clone)]
-pub struct Wrap(Arc<dyn Fn(Request, Next) -> Answer + Send + Sync>);
+pub struct Wrap(Arc<dyn Fn(Request, Next) -> ResponseFuture + Send + Sync>);
 
 /// A layer that calls `f` with each request and the inner service.
 pub fn wrap<F, A>(f: F) -> Wrap
@@ -34,7 +34,7 @@ where
 
 /// The inner service of a [`Wrap`].
 #[derive(Clone)]
-pub struct Next(Arc<dyn Fn(Request) -> Answer + Send + Sync>);
+pub struct Next(Arc<dyn Fn(Request) -> ResponseFuture + Send + Sync>);
 
 impl Next {
     pub async fn run(self, request: Request) -> Response {
@@ -50,10 +50,10 @@ where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
 {
-    type Service = Wrapped;
+    type Service = WrappedService;
 
-    fn layer(&self, inner: S) -> Wrapped {
-        Wrapped {
+    fn layer(&self, inner: S) -> WrappedService {
+        WrappedService {
             around: self.clone(),
             inner: Next(Arc::new(move |request| inner.clone().oneshot(request).boxed())),
         }
@@ -62,22 +62,22 @@ where
 
 /// A service within a [`Wrap`].
 #[derive(Debug, Clone)]
-pub struct Wrapped {
+pub struct WrappedService {
     around: Wrap,
     inner: Next,
 }
 
-impl Service<Request> for Wrapped {
+impl Service<Request> for WrappedService {
     type Response = Response;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         // `Next` awaits the readiness of the inner service.
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request) -> Answer {
+    fn call(&mut self, request: Request) -> ResponseFuture {
         (self.around.0)(request, self.inner.clone())
     }
 }
@@ -171,16 +171,16 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Counted(Arc<AtomicUsize>);
+    struct CallCounter(Arc<AtomicUsize>);
 
-    impl Clone for Counted {
+    impl Clone for CallCounter {
         fn clone(&self) -> Self {
             self.0.fetch_add(1, Ordering::Relaxed);
             Self(Arc::clone(&self.0))
         }
     }
 
-    impl Service<Request> for Counted {
+    impl Service<Request> for CallCounter {
         type Response = Response;
         type Error = Infallible;
         type Future = std::future::Ready<Result<Response, Infallible>>;
@@ -199,7 +199,7 @@ mod tests {
         let mut copies = Vec::new();
         for layers in [1, 8] {
             let count = Arc::new(AtomicUsize::new(0));
-            let routes = Router::new().route_service("/", Counted(Arc::clone(&count)));
+            let routes = Router::new().route_service("/", CallCounter(Arc::clone(&count)));
             let routes = (0..layers).fold(routes, |routes, _| routes.layer(marked("a")));
             let before = count.load(Ordering::Relaxed);
             assert_eq!(ask(&routes, "/").await.0, StatusCode::OK);

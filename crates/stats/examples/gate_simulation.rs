@@ -9,7 +9,7 @@ use isomer_stats::{
     gate::{rule::Basis, spending::Spending},
 };
 use lab::simulate::{
-    ItemLaw, RoundsLaw, ScheduleLaw, Simulated, simulate_betting, simulate_margins, simulate_rounds, simulate_schedule,
+    GateShares, ItemLaw, RoundsLaw, ScheduleLaw, simulate_betting, simulate_margins, simulate_rounds, simulate_schedule,
 };
 
 const ALPHA: f64 = 0.05;
@@ -19,7 +19,7 @@ const FLOOR: f64 = -0.02;
 const ITEMS: usize = 3_000;
 
 #[allow(clippy::print_stdout)]
-fn line(name: &str, found: &Simulated) {
+fn line(name: &str, found: &GateShares) {
     println!(
         "{name:<58} passed {:6.2} %  failed {:6.2} %  undecided {:6.2} %  drawn {:5.1} %  saved {:5.1} %",
         100.0 * found.passed,

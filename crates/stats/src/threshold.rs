@@ -75,7 +75,7 @@ fn share(part: f64, rest: f64) -> Option<f64> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Chosen {
+pub struct ThresholdChoice {
     /// Midpoint of the following two scores; the lowest score if everything is accepted.
     pub threshold: f64,
     /// The lowest accepted score.
@@ -171,7 +171,7 @@ impl Points {
     /// # Errors
     /// If the points lack positives or negatives, or no threshold that accepts a positive reaches
     /// the target.
-    pub fn choose(&self, target: Target, weights: &[f64]) -> Result<Chosen, NoThreshold> {
+    pub fn choose(&self, target: Target, weights: &[f64]) -> Result<ThresholdChoice, NoThreshold> {
         let weight = |item: u32| weights[item as usize];
         let mut counts = self.nothing_accepted(&weight);
         if counts.false_negatives <= 0.0 {
@@ -181,7 +181,7 @@ impl Points {
             return Err(NoThreshold::NoNegative);
         }
         let mut best: Option<f64> = None;
-        let mut found: Option<Chosen> = None;
+        let mut choice: Option<ThresholdChoice> = None;
         // Whether the last found threshold still lacks the next lower score.
         let mut open = false;
         for group in self.sorted.chunk_by(|a, b| a.score == b.score) {
@@ -190,8 +190,8 @@ impl Points {
                 continue;
             }
             let score = group[0].score;
-            if let Some(found) = found.as_mut().filter(|_| open) {
-                (found.rejected, found.threshold) = (Some(score), f64::midpoint(score, found.accepted));
+            if let Some(choice) = choice.as_mut().filter(|_| open) {
+                (choice.rejected, choice.threshold) = (Some(score), f64::midpoint(score, choice.accepted));
                 open = false;
             }
             for point in group {
@@ -214,7 +214,7 @@ impl Points {
             best = Some(best.map_or(value, |best| best.max(value)));
             if reached {
                 open = true;
-                found = Some(Chosen {
+                choice = Some(ThresholdChoice {
                     threshold: score,
                     accepted: score,
                     rejected: None,
@@ -223,7 +223,7 @@ impl Points {
             }
         }
         let best = best.unwrap_or(0.0);
-        found.ok_or(NoThreshold::Unreachable {
+        choice.ok_or(NoThreshold::Unreachable {
             best: match target {
                 Target::FalsePositiveRate(_) => -best,
                 _ => best,
@@ -273,10 +273,10 @@ mod tests {
         let even = [1.0; 8];
         let at = |target| all.choose(target, &even).unwrap();
         // 4 of 5 down to 0.5; below that, 4 of 6.
-        let found = at(Target::Precision(0.8));
-        assert_eq!((found.accepted, found.rejected), (0.5, Some(0.4)));
-        assert!((found.threshold - 0.45).abs() < 1e-12);
-        assert_eq!(found.counts, all.counts(found.threshold, &even));
+        let choice = at(Target::Precision(0.8));
+        assert_eq!((choice.accepted, choice.rejected), (0.5, Some(0.4)));
+        assert!((choice.threshold - 0.45).abs() < 1e-12);
+        assert_eq!(choice.counts, all.counts(choice.threshold, &even));
         assert_eq!(at(Target::Precision(1.0)).accepted, 0.8);
         assert_eq!(at(Target::FalsePositiveRate(0.34)).accepted, 0.5);
         assert_eq!(at(Target::FalsePositiveRate(0.0)).accepted, 0.8);
@@ -287,14 +287,14 @@ mod tests {
     #[test]
     fn ties_are_accepted_together_and_no_threshold_lies_among_them() {
         let all = points(&[(0.9, true), (0.5, true), (0.5, false), (0.5, true), (0.1, false)]);
-        let found = all.choose(Target::Precision(0.9), &[1.0; 5]).unwrap();
-        assert_eq!((found.accepted, found.counts.true_positives), (0.9, 1.0));
+        let choice = all.choose(Target::Precision(0.9), &[1.0; 5]).unwrap();
+        assert_eq!((choice.accepted, choice.counts.true_positives), (0.9, 1.0));
         let tied = points(&[(0.5, true), (0.5, false)]);
         let refused = tied.choose(Target::Precision(0.9), &[1.0; 2]).unwrap_err();
         assert_eq!(refused, NoThreshold::Unreachable { best: 0.5 });
         // If accepting everything reaches the target, the threshold is the lowest score.
-        let found = tied.choose(Target::Precision(0.5), &[1.0; 2]).unwrap();
-        assert_eq!((found.threshold, found.rejected), (0.5, None));
+        let choice = tied.choose(Target::Precision(0.5), &[1.0; 2]).unwrap();
+        assert_eq!((choice.threshold, choice.rejected), (0.5, None));
     }
 
     #[test]
@@ -328,8 +328,8 @@ mod tests {
             .collect();
         let even = vec![1.0; written.len()];
         for target in [Target::Precision(0.7), Target::FalsePositiveRate(0.5), Target::F1] {
-            let found = all.choose(target, &weights);
-            assert_eq!(found, points(&written).choose(target, &even), "{target:?}");
+            let choice = all.choose(target, &weights);
+            assert_eq!(choice, points(&written).choose(target, &even), "{target:?}");
         }
         let missed = Points::new(all.sorted.clone(), vec![5, 0, 0, 0, 0, 0, 0, 0]);
         let counts = missed.counts(0.45, &[1.0; 8]);

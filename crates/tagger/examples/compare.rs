@@ -23,7 +23,7 @@ use std::{
     time::Instant,
 };
 
-use isomer_tagger::{Tagged, Tagger};
+use isomer_tagger::{TaggedText, Tagger};
 
 /// Found on both sides, here, there.
 #[derive(Default, Clone, Copy)]
@@ -46,7 +46,7 @@ fn percent(part: usize, whole: usize) -> f64 {
 fn compare(tagger: &Tagger, file: &str) -> Result<(), String> {
     let sentences = support::read(Path::new(file))?;
     let began = Instant::now();
-    let tagged: Vec<Tagged> = sentences.iter().map(|sentence| tagger.tag(&sentence.text)).collect();
+    let tagged: Vec<TaggedText> = sentences.iter().map(|sentence| tagger.tag(&sentence.text)).collect();
     let seconds = began.elapsed().as_secs_f64();
     let (mut tokens, mut spans, mut typed) = (Counts::default(), Counts::default(), Counts::default());
     let (mut right, mut right_given, mut entity_text) = (0, 0, false);

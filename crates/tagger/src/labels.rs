@@ -10,23 +10,12 @@ macro_rules! tag_set {
             $($(#[$doc])* $variant,)*
         }
 
+        isomer_names::names!($name { $($variant = $text),* });
+
         impl $name {
-            /// All tags, in the order of their numbers.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Its name, as treebanks write it.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)*
-                }
-            }
-
             /// The tag with this name.
             pub fn parse(name: &str) -> Option<Self> {
-                match name {
-                    $($text => Some(Self::$variant),)*
-                    _ => None,
-                }
+                Self::ALL.into_iter().find(|tag| tag.name() == name)
             }
         }
 

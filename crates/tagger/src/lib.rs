@@ -44,9 +44,8 @@ pub struct Entity {
     pub label: EntityLabel,
 }
 
-/// A tagged text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tagged {
+pub struct TaggedText {
     /// The tokens in order; every character that is not white space is in exactly one.
     pub tokens: Vec<Token>,
     /// The entities in order.
@@ -105,13 +104,13 @@ impl Tagger {
     }
 
     /// Tags a text of any length, which need not be one sentence.
-    pub fn tag(&self, text: &str) -> Tagged {
+    pub fn tag(&self, text: &str) -> TaggedText {
         self.tag_tokens(text, tokenise(text))
     }
 
     /// Tags tokens from another tokeniser: ordered spans that do not overlap, each within the text
     /// and on character boundaries. An invalid span is treated as an empty word.
-    pub fn tag_tokens(&self, text: &str, spans: Vec<Range<usize>>) -> Tagged {
+    pub fn tag_tokens(&self, text: &str, spans: Vec<Range<usize>>) -> TaggedText {
         let words = features::words(text, &spans);
         let mut buffer = Vec::new();
         let tags = self.pos.best(words.len(), |at, scores| {
@@ -136,7 +135,7 @@ impl Tagger {
             .zip(pos)
             .map(|(span, pos)| Token { span, pos })
             .collect();
-        Tagged { tokens, entities }
+        TaggedText { tokens, entities }
     }
 }
 

@@ -22,6 +22,11 @@ pub enum Axis {
     Adversarial,
 }
 
+isomer_names::names!(Axis {
+    Lexical = "lexical", Length = "length", Language = "language", Augmentation = "augmentation",
+    Noise = "noise", Adversarial = "adversarial"
+});
+
 impl Axis {
     /// The axes on which a data set can be scored, in the order of the tables.
     pub const SCORED: [Self; 5] = [
@@ -31,18 +36,6 @@ impl Axis {
         Self::Augmentation,
         Self::Noise,
     ];
-
-    /// Short name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lexical => "lexical",
-            Self::Length => "length",
-            Self::Language => "language",
-            Self::Augmentation => "augmentation",
-            Self::Noise => "noise",
-            Self::Adversarial => "adversarial",
-        }
-    }
 
     /// As a heading, with the short name in brackets where it is another word.
     pub fn title(self) -> &'static str {

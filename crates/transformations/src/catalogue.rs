@@ -2,15 +2,15 @@
 
 use crate::{
     Axis,
-    declaration::{Answer, Declaration, Draw, Facts, Length, Making, PromptKind},
-    parameter::{Each, Parameter, Scope, Value},
+    declaration::{AnswerForm, Declaration, Draw, Facts, Length, Mechanism, PromptKind},
+    parameter::{Parameter, Scope, Value, ValueExpansion},
 };
 
 const fn prompt(name: &'static str) -> PromptKind {
     PromptKind {
         name,
         needs_language: false,
-        answer: Answer::Text,
+        answer: AnswerForm::Text,
     }
 }
 
@@ -21,7 +21,7 @@ const fn parameter(name: &'static str, description: &'static str, value: Value) 
         description,
         value,
         scope: Scope::Both,
-        each: Each::Never,
+        each: ValueExpansion::Never,
     }
 }
 
@@ -35,7 +35,7 @@ const fn up_to(most: u32, default: u32) -> Value {
 }
 
 const EXPANSION: PromptKind = PromptKind {
-    answer: Answer::LongText,
+    answer: AnswerForm::LongText,
     ..prompt("expansion")
 };
 const SUMMARISATION: PromptKind = prompt("summarisation");
@@ -49,7 +49,7 @@ const REWRITE: Declaration = Declaration {
     name: "",
     axis: Axis::Lexical,
     description: "",
-    making: Making::Prompts(&[]),
+    making: Mechanism::Prompts(&[]),
     parameters: &[],
     draw: Draw::Nothing,
     length: Length::Kept,
@@ -62,7 +62,7 @@ const REWRITE: Declaration = Declaration {
 /// Texts made by rule, of which no fact is asked.
 const BY_RULE: Declaration = Declaration {
     axis: Axis::Augmentation,
-    making: Making::Rule,
+    making: Mechanism::Rule,
     facts: Facts::Any,
     ..REWRITE
 };
@@ -81,13 +81,13 @@ pub static CATALOGUE: &[Declaration] = &[
     Declaration {
         name: "paraphrase",
         description: "Other words, same meaning, same language (PTEB, HTEB, GASE).",
-        making: Making::Prompts(&[prompt("paraphrase")]),
+        making: Mechanism::Prompts(&[prompt("paraphrase")]),
         ..REWRITE
     },
     Declaration {
         name: "backtranslation",
         description: "Into a pivot language and back (HTEB).",
-        making: Making::Prompts(&[TRANSLATION, TRANSLATION]),
+        making: Mechanism::Prompts(&[TRANSLATION, TRANSLATION]),
         parameters: &[parameter(
             "pivot_language",
             "The pivot; absent: drawn for each text.",
@@ -99,14 +99,14 @@ pub static CATALOGUE: &[Declaration] = &[
     Declaration {
         name: "style_change",
         description: "Informal to formal, formal or scientific to informal (HTEB).",
-        making: Making::Prompts(&[prompt("style_change")]),
+        making: Mechanism::Prompts(&[prompt("style_change")]),
         ..REWRITE
     },
     Declaration {
         name: "expansion",
         axis: Axis::Length,
         description: "More detail, same core meaning and sentence type (HTEB).",
-        making: Making::Prompts(&[EXPANSION]),
+        making: Mechanism::Prompts(&[EXPANSION]),
         length: Length::Longer,
         facts: Facts::NoneLost,
         ..REWRITE
@@ -115,7 +115,7 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "summarisation",
         axis: Axis::Length,
         description: "Shorter, same meaning and sentence type (HTEB, GASE).",
-        making: Making::Prompts(&[SUMMARISATION]),
+        making: Mechanism::Prompts(&[SUMMARISATION]),
         length: Length::Shorter,
         facts: Facts::NoneAdded,
         ..REWRITE
@@ -124,7 +124,7 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "summarised_expansion",
         axis: Axis::Length,
         description: "Expansion, then summarisation of it (HTEB).",
-        making: Making::Prompts(&[EXPANSION, SUMMARISATION]),
+        making: Mechanism::Prompts(&[EXPANSION, SUMMARISATION]),
         length: Length::Longer,
         facts: Facts::NoneLost,
         ..REWRITE
@@ -133,10 +133,10 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "translation",
         axis: Axis::Language,
         description: "Into one target language for the whole run (HTEB).",
-        making: Making::Prompts(&[TRANSLATION]),
+        making: Mechanism::Prompts(&[TRANSLATION]),
         parameters: &[
             Parameter {
-                each: Each::If("all_targets"),
+                each: ValueExpansion::If("all_targets"),
                 ..parameter(
                     "target_language",
                     "The target; absent: drawn once for the run.",
@@ -172,7 +172,7 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "cross_translation",
         axis: Axis::Language,
         description: "Into a target language drawn per text (HTEB).",
-        making: Making::Prompts(&[TRANSLATION]),
+        making: Mechanism::Prompts(&[TRANSLATION]),
         parameters: &[parameter(
             "target_languages",
             "Permitted targets; absent: all.",
@@ -186,8 +186,8 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "keywords",
         axis: Axis::Augmentation,
         description: "The most relevant words (GASE).",
-        making: Making::Prompts(&[PromptKind {
-            answer: Answer::Words,
+        making: Mechanism::Prompts(&[PromptKind {
+            answer: AnswerForm::Words,
             ..prompt("keywords")
         }]),
         length: Length::Part,
@@ -198,8 +198,8 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "hyde",
         axis: Axis::Augmentation,
         description: "A passage that would answer the text, for queries of a search (HyDE).",
-        making: Making::Prompts(&[PromptKind {
-            answer: Answer::LongText,
+        making: Mechanism::Prompts(&[PromptKind {
+            answer: AnswerForm::LongText,
             ..prompt("hyde")
         }]),
         length: Length::Longer,
@@ -210,7 +210,7 @@ pub static CATALOGUE: &[Declaration] = &[
         name: "doc2query",
         axis: Axis::Augmentation,
         description: "A question that the text answers, for documents of a search (doc2query).",
-        making: Making::Prompts(&[prompt("doc2query")]),
+        making: Mechanism::Prompts(&[prompt("doc2query")]),
         length: Length::Part,
         facts: Facts::Any,
         ..REWRITE
@@ -234,8 +234,8 @@ pub static CATALOGUE: &[Declaration] = &[
     Declaration {
         name: "distractors",
         description: "Texts that look alike and mean something else (CLSD).",
-        making: Making::Prompts(&[PromptKind {
-            answer: Answer::List,
+        making: Mechanism::Prompts(&[PromptKind {
+            answer: AnswerForm::List,
             ..prompt("distractors")
         }]),
         parameters: &[parameter("count", "How many.", up_to(10, 4))],
@@ -246,7 +246,7 @@ pub static CATALOGUE: &[Declaration] = &[
     Declaration {
         name: "multi_swap",
         description: "Words and names of one kind change places, once to three times; English, no generator (PARTIAL).",
-        making: Making::Rule,
+        making: Mechanism::Rule,
         parameters: &[parameter(
             "swaps",
             "Maximum of swaps; there is a text for each number up to it.",
@@ -258,7 +258,7 @@ pub static CATALOGUE: &[Declaration] = &[
     Declaration {
         name: "continuation",
         description: "\", and\" plus generated tokens, cut every few tokens (PARTIAL).",
-        making: Making::Continuation,
+        making: Mechanism::Continuation,
         parameters: &[
             parameter("stride", "Tokens between cuts.", up_to(64, 5)),
             parameter("cuts", "Number of cuts.", up_to(16, 4)),
@@ -271,11 +271,11 @@ pub static CATALOGUE: &[Declaration] = &[
         description: "Errors of one kind in a share of the letters, words or gaps; no generator.",
         parameters: &[
             Parameter {
-                each: Each::IfAbsent,
+                each: ValueExpansion::IfAbsent,
                 ..parameter("channel", "Kind of error.", Value::Name)
             },
             Parameter {
-                each: Each::IfAbsent,
+                each: ValueExpansion::IfAbsent,
                 ..parameter(
                     "dose",
                     "Expected share of the letters, words or gaps that change.",

@@ -12,7 +12,7 @@ pub struct Declaration {
     /// One sentence.
     pub description: &'static str,
     /// How its texts are made.
-    pub making: Making,
+    pub making: Mechanism,
     /// In the order in which a label shows them.
     pub parameters: &'static [Parameter],
     /// The part that is drawn at random.
@@ -32,7 +32,7 @@ pub struct Declaration {
 
 /// How texts are made.
 #[derive(Debug, Clone, Copy)]
-pub enum Making {
+pub enum Mechanism {
     /// By rule, without a generator.
     Rule,
     /// By one call to a generator for each prompt, each on the answer of the call before.
@@ -49,12 +49,12 @@ pub struct PromptKind {
     /// Whether a prompt of this kind must name the language of the answer. Others may.
     pub needs_language: bool,
     /// Form of the answer.
-    pub answer: Answer,
+    pub answer: AnswerForm,
 }
 
 /// Form of a generator's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum AnswerForm {
     /// A text about as long as its original.
     Text,
     /// A text that is meant to be longer than its original.
@@ -113,21 +113,21 @@ impl Declaration {
     /// Calls to a generator per attempt; 0 if it is made by rule.
     pub fn calls(&self) -> u32 {
         match self.making {
-            Making::Rule => 0,
-            Making::Prompts(prompts) => prompts.len() as u32,
-            Making::Continuation => 1,
+            Mechanism::Rule => 0,
+            Mechanism::Prompts(prompts) => prompts.len() as u32,
+            Mechanism::Continuation => 1,
         }
     }
 
     pub fn needs_generator(&self) -> bool {
-        !matches!(self.making, Making::Rule)
+        !matches!(self.making, Mechanism::Rule)
     }
 
     /// The kind of prompt of each of its calls, in order.
     pub fn prompts(&self) -> &'static [PromptKind] {
         match self.making {
-            Making::Prompts(prompts) => prompts,
-            Making::Rule | Making::Continuation => &[],
+            Mechanism::Prompts(prompts) => prompts,
+            Mechanism::Rule | Mechanism::Continuation => &[],
         }
     }
 

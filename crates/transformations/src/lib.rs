@@ -18,8 +18,8 @@ mod tests;
 
 pub use axis::Axis;
 pub use catalogue::CATALOGUE;
-pub use declaration::{Answer, Declaration, Draw, Facts, Length, Making, PromptKind};
-pub use parameter::{Each, Parameter, ParameterError, Parameters, Scope, Value};
+pub use declaration::{AnswerForm, Declaration, Draw, Facts, Length, Mechanism, PromptKind};
+pub use parameter::{Parameter, ParameterError, Parameters, Scope, Value, ValueExpansion};
 pub use transformation::{Transformation, percent};
 
 /// The row of a name.

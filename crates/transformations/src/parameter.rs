@@ -16,7 +16,7 @@ pub struct Parameter {
     /// Where it may be given.
     pub scope: Scope,
     /// When it stands for each of its values.
-    pub each: Each,
+    pub each: ValueExpansion,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +57,7 @@ pub enum Scope {
 
 /// When a transformation in a suite stands for one with each value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Each {
+pub enum ValueExpansion {
     /// Never: an absent parameter has its default.
     Never,
     /// If the suite does not give the parameter.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    CATALOGUE, Declaration, Draw, Each, Parameter, Parameters, Value, declaration, parameter::ParameterError, scorable,
+    CATALOGUE, Declaration, Draw, Parameter, Parameters, Value, ValueExpansion, declaration, parameter::ParameterError,
+    scorable,
 };
 
 /// A transformation with its parameters, and the prompt that replaces its default one.
@@ -119,15 +120,15 @@ impl Transformation {
         let mut all = vec![self];
         for parameter in all[0].declaration.parameters {
             let is_open = |one: &Self| match parameter.each {
-                Each::IfAbsent => !one.given.contains_key(parameter.name),
-                Each::If(flag) => one.parameters().flag(flag),
-                Each::Never => false,
+                ValueExpansion::IfAbsent => !one.given.contains_key(parameter.name),
+                ValueExpansion::If(flag) => one.parameters().flag(flag),
+                ValueExpansion::Never => false,
             };
             let closed = |mut one: Self| {
                 if !is_open(&one) {
                     return vec![one];
                 }
-                if let Each::If(flag) = parameter.each {
+                if let ValueExpansion::If(flag) = parameter.each {
                     one.given.remove(flag);
                 }
                 let each = values(parameter.name).into_iter();
@@ -154,7 +155,7 @@ impl Transformation {
                 }
                 Value::Whole { .. } => Some(value.to_string()),
                 // A share that a suite varies is shown in percent.
-                Value::Share { .. } if parameter.each == Each::IfAbsent => Some(percent(value.as_f64()?)),
+                Value::Share { .. } if parameter.each == ValueExpansion::IfAbsent => Some(percent(value.as_f64()?)),
                 Value::Share { .. } => Some(value.as_f64()?.to_string()),
                 Value::Flag => value.as_bool()?.then(|| parameter.name.replace('_', " ")),
             }

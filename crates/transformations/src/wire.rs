@@ -19,7 +19,7 @@ static DESCRIPTOR: LazyLock<Option<MessageDescriptor>> = LazyLock::new(|| {
 
 /// A transformation as a message gives it.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct NamedTransformation {
     /// Its name; empty if the message has none.
     pub name: String,
     /// Parameters that are given.
@@ -29,17 +29,17 @@ pub struct Named {
 }
 
 /// Name and parameters of a message. A message with both forms is read as its `oneof`.
-pub fn read(message: &proto::Transformation) -> Named {
+pub fn read(message: &proto::Transformation) -> NamedTransformation {
     if message.kind.is_none() {
         let parameters = message.parameters.as_ref();
-        return Named {
+        return NamedTransformation {
             name: message.name.clone(),
             given: parameters.map(object).unwrap_or_default(),
             path: "parameters".to_owned(),
         };
     }
     let (name, given) = of_kind(message).unwrap_or_default();
-    Named {
+    NamedTransformation {
         path: name.clone(),
         name,
         given,

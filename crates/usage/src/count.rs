@@ -24,12 +24,12 @@ struct Inner {
     state: Mutex<State>,
     /// Called with each addition.
     observer: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
-    whole: Option<Whole>,
+    whole: Option<ParentCount>,
     waker: AtomicWaker,
 }
 
 /// The count of which another is a part.
-struct Whole {
+struct ParentCount {
     count: Count,
     /// Usage of the part at its price.
     priced: Option<Box<Price>>,
@@ -37,7 +37,7 @@ struct Whole {
 
 type Price = dyn Fn(&Usage) -> Usage + Send + Sync;
 
-impl Whole {
+impl ParentCount {
     fn priced(&self, usage: &Usage) -> Usage {
         self.priced.as_ref().map_or(*usage, |priced| priced(usage))
     }
@@ -65,7 +65,7 @@ impl Default for Count {
 }
 
 impl Count {
-    fn new(observer: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Whole>) -> Self {
+    fn new(observer: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<ParentCount>) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::default(),
             observer,
@@ -82,13 +82,13 @@ impl Count {
     /// A count for a part of the current call: additions and pieces of work in it also count in the
     /// current count.
     pub fn of_part() -> Self {
-        Self::new(None, current().map(|count| Whole { count, priced: None }))
+        Self::new(None, current().map(|count| ParentCount { count, priced: None }))
     }
 
     /// A count for a part of this one, in which it counts at a price: `priced` sets the cost.
     #[must_use]
     pub fn priced_part(&self, priced: impl Fn(&Usage) -> Usage + Send + Sync + 'static) -> Self {
-        let whole = Whole {
+        let whole = ParentCount {
             count: self.clone(),
             priced: Some(Box::new(priced)),
         };
@@ -110,9 +110,9 @@ impl Count {
 
     /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end,
     /// e.g. because the caller disconnected, its actual usage is unknown, so the bound is counted.
-    pub fn begin(&self, bound: Usage) -> Open {
+    pub fn begin(&self, bound: Usage) -> PendingWork {
         self.open(&bound);
-        Open {
+        PendingWork {
             count: Some(self.clone()),
             bound,
         }
@@ -177,12 +177,12 @@ impl Count {
 /// A piece of work in flight.
 #[derive(Debug)]
 #[must_use = "dropping it counts its bound"]
-pub struct Open {
+pub struct PendingWork {
     count: Option<Count>,
     bound: Usage,
 }
 
-impl Open {
+impl PendingWork {
     /// Ends the piece with this usage.
     pub fn end(mut self, used: &Usage) {
         if let Some(count) = self.count.take() {
@@ -198,7 +198,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for PendingWork {
     fn drop(&mut self) {
         if let Some(count) = self.count.take() {
             count.add(&self.bound);
@@ -214,10 +214,10 @@ pub fn current() -> Option<Count> {
 
 /// Begins a piece of the current call's work, see [`Count::begin`]. Outside a call nothing is
 /// counted.
-pub fn begin(bound: Usage) -> Open {
+pub fn begin(bound: Usage) -> PendingWork {
     match current() {
         Some(count) => count.begin(bound),
-        None => Open { count: None, bound },
+        None => PendingWork { count: None, bound },
     }
 }
 

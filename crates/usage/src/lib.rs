@@ -16,4 +16,4 @@ pub mod report;
 pub mod sum;
 
 pub use claimant::Claimant;
-pub use count::{Count, Open, begin, current, scoped};
+pub use count::{Count, PendingWork, begin, current, scoped};

@@ -3,8 +3,8 @@
 //! A caller that wants reports sends the request header [`HEADER`] with the value [`FRAMES`]. A
 //! server that supports it sends the response headers at once, with the same header. It then
 //! inserts its own frames between the frames of gRPC: the flag byte [`FLAG`], four bytes of length,
-//! a [`Report`]. The caller removes them from the answer ([`Reported`]). So the caller knows the
-//! usage even if the call fails, reaches its deadline or is cancelled.
+//! a [`Report`]. The caller removes them from the answer ([`ReportedBody`]). So the caller knows
+//! the usage even if the call fails, reaches its deadline or is cancelled.
 //!
 //! A server that does not support the header ignores it. Other callers never receive such frames.
 
@@ -26,7 +26,7 @@ use tonic::{Status, body::Body, server::NamedService};
 use tower::Service;
 
 use crate::{
-    count::{self, Count, Open, current},
+    count::{self, Count, PendingWork, current},
     sum,
 };
 
@@ -58,28 +58,28 @@ pub fn is_reported(headers: &HeaderMap) -> bool {
 
 /// A generated gRPC server whose calls are counted, and reported to callers that request it.
 #[derive(Debug, Clone)]
-pub struct Reporting<S>(pub S);
+pub struct ReportingService<S>(pub S);
 
-impl<S: NamedService> NamedService for Reporting<S> {
+impl<S: NamedService> NamedService for ReportingService<S> {
     const NAME: &'static str = S::NAME;
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-impl<S> Service<Request<Body>> for Reporting<S>
+impl<S> Service<Request<Body>> for ReportingService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.0.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Answering {
+    fn call(&mut self, mut request: Request<Body>) -> ResponseFuture {
         if !is_reported(request.headers()) {
             return Box::pin(self.0.call(request));
         }
@@ -89,10 +89,10 @@ where
         // is also updated.
         let count = Count::of_part();
         let answering = count.sync_scope(|| self.0.call(request));
-        let body = Body::new(Interleaved {
-            answer: Some(Answer::Awaited(Box::pin(answering))),
+        let body = Body::new(InterleavedBody {
+            answer: Some(AnswerState::Awaited(Box::pin(answering))),
             count,
-            told: 0,
+            reported_version: 0,
             held: None,
         });
         let mut response = Response::new(body);
@@ -106,9 +106,9 @@ where
 /// The bound of a whole call, which counts until the server reports its own. Callers put it into
 /// the extensions of the request.
 #[derive(Debug, Clone)]
-pub struct Provisional(Arc<Mutex<Option<Open>>>);
+pub struct CallBound(Arc<Mutex<Option<PendingWork>>>);
 
-impl Provisional {
+impl CallBound {
     /// Begins a call in the current count.
     pub fn begin(bound: Usage) -> Self {
         Self(Arc::new(Mutex::new(Some(count::begin(bound)))))
@@ -125,9 +125,9 @@ impl Provisional {
 
 /// A channel whose calls request reports and read them into the current count.
 #[derive(Debug, Clone)]
-pub struct Asking<S>(pub S);
+pub struct ReportingChannel<S>(pub S);
 
-impl<S> Service<Request<Body>> for Asking<S>
+impl<S> Service<Request<Body>> for ReportingChannel<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -145,7 +145,7 @@ where
             return Box::pin(self.0.call(request));
         }
         request.headers_mut().insert(HEADER, FRAMES);
-        let provisional = request.extensions_mut().remove::<Provisional>();
+        let provisional = request.extensions_mut().remove::<CallBound>();
         let answer = self.0.call(request);
         Box::pin(async move {
             let answer = answer.await?;
@@ -155,32 +155,32 @@ where
             if let Some(provisional) = provisional {
                 provisional.end(&Usage::default());
             }
-            Ok(answer.map(|body| Body::new(Reported::new(body))))
+            Ok(answer.map(|body| Body::new(ReportedBody::new(body))))
         })
     }
 }
 
-enum Answer {
-    Awaited(Answering),
+enum AnswerState {
+    Awaited(ResponseFuture),
     Body(Body),
 }
 
 /// The frames of an answer, interleaved with reports.
-struct Interleaved {
-    answer: Option<Answer>,
+struct InterleavedBody {
+    answer: Option<AnswerState>,
     count: Count,
     /// The version of the count in the last report.
-    told: u64,
+    reported_version: u64,
     /// A frame that waits until a report has been sent.
     held: Option<Frame<Bytes>>,
 }
 
-impl Interleaved {
+impl InterleavedBody {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
             match &mut self.answer {
                 None => return Poll::Ready(None),
-                Some(Answer::Body(body)) => {
+                Some(AnswerState::Body(body)) => {
                     let frame = ready!(
                         self.count
                             .sync_scope(|| http_body::Body::poll_frame(Pin::new(body), cx))
@@ -190,7 +190,7 @@ impl Interleaved {
                     }
                     return Poll::Ready(frame);
                 }
-                Some(Answer::Awaited(answering)) => {
+                Some(AnswerState::Awaited(answering)) => {
                     let Ok(response) = ready!(self.count.sync_scope(|| answering.as_mut().poll(cx)));
                     let (parts, body) = response.into_parts();
                     if parts.headers.contains_key(Status::GRPC_STATUS) {
@@ -198,7 +198,7 @@ impl Interleaved {
                         self.answer = None;
                         return Poll::Ready(Some(Ok(Frame::trailers(parts.headers))));
                     }
-                    self.answer = Some(Answer::Body(body));
+                    self.answer = Some(AnswerState::Body(body));
                 }
             }
         }
@@ -207,10 +207,10 @@ impl Interleaved {
     /// A report, if the count has changed.
     fn report(&mut self) -> Option<Frame<Bytes>> {
         let (used, open, version) = self.count.snapshot();
-        if version == self.told {
+        if version == self.reported_version {
             return None;
         }
-        self.told = version;
+        self.reported_version = version;
         let report = Report {
             used: Some(used),
             open: Some(open),
@@ -223,7 +223,7 @@ impl Interleaved {
     }
 }
 
-impl http_body::Body for Interleaved {
+impl http_body::Body for InterleavedBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -250,11 +250,11 @@ impl http_body::Body for Interleaved {
 ///
 /// If it is dropped before the answer has ended, the bound of the work in flight is counted.
 #[derive(Debug)]
-pub struct Reported<B> {
+pub struct ReportedBody<B> {
     body: B,
     count: Option<Count>,
-    told: Usage,
-    open: Option<Open>,
+    reported_usage: Usage,
+    open: Option<PendingWork>,
     /// Bytes being parsed: the beginning of a frame, or an incomplete report.
     begun: BytesMut,
     /// Number of bytes of the current gRPC frame that have not arrived.
@@ -263,13 +263,13 @@ pub struct Reported<B> {
     waiting: Bytes,
 }
 
-impl<B> Reported<B> {
+impl<B> ReportedBody<B> {
     /// Reads the reports of `body` into the current count.
     pub fn new(body: B) -> Self {
         Self {
             body,
             count: current(),
-            told: Usage::default(),
+            reported_usage: Usage::default(),
             open: None,
             begun: BytesMut::new(),
             passing: 0,
@@ -321,8 +321,8 @@ impl<B> Reported<B> {
         let (used, open) = (report.used.unwrap_or_default(), report.open.unwrap_or_default());
         // The new bound is added first, so that the count never decreases in between.
         let before = std::mem::replace(&mut self.open, (open != Usage::default()).then(|| count.begin(open)));
-        count.add(&sum::beyond(&used, &self.told));
-        self.told = used;
+        count.add(&sum::beyond(&used, &self.reported_usage));
+        self.reported_usage = used;
         if let Some(before) = before {
             before.nothing();
         }
@@ -336,7 +336,7 @@ impl<B> Reported<B> {
     }
 }
 
-impl<B> http_body::Body for Reported<B>
+impl<B> http_body::Body for ReportedBody<B>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     Status: From<B::Error>,
@@ -401,13 +401,13 @@ mod tests {
     impl Service<Request<Body>> for Worker {
         type Response = Response<Body>;
         type Error = Infallible;
-        type Future = Answering;
+        type Future = ResponseFuture;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
             Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: Request<Body>) -> Answering {
+        fn call(&mut self, _: Request<Body>) -> ResponseFuture {
             let go = std::sync::Arc::clone(&self.0);
             Box::pin(async move {
                 begin(tokens(40)).end(&tokens(30));
@@ -422,7 +422,7 @@ mod tests {
 
     async fn ask(worker: &Worker) -> Response<Body> {
         let request = Request::builder().header(HEADER, FRAMES).body(Body::empty()).unwrap();
-        let response = Reporting(worker.clone()).call(request).await.unwrap();
+        let response = ReportingService(worker.clone()).call(request).await.unwrap();
         assert!(is_reported(response.headers()));
         response
     }
@@ -431,11 +431,11 @@ mod tests {
     async fn the_caller_reads_the_answer_and_the_count_of_a_call_that_ends() {
         let worker = Worker(std::sync::Arc::default());
         let count = Count::default();
-        let reported = count.sync_scope(|| Reported::new(Body::empty()));
+        let reported = count.sync_scope(|| ReportedBody::new(Body::empty()));
         drop(reported);
         worker.0.notify_one();
         let body = ask(&worker).await.into_body();
-        let body = count.sync_scope(|| Reported::new(body));
+        let body = count.sync_scope(|| ReportedBody::new(body));
         assert_eq!(body.collect().await.unwrap().to_bytes(), framed(b"the answer"));
         assert_eq!(count.used(), tokens(37));
     }
@@ -445,7 +445,7 @@ mod tests {
         let worker = Worker(std::sync::Arc::default());
         let count = Count::default();
         let body = ask(&worker).await.into_body();
-        let mut body = count.sync_scope(|| Reported::new(body));
+        let mut body = count.sync_scope(|| ReportedBody::new(body));
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), body.frame());
         waiting.await.unwrap_err();
         assert_eq!(count.used(), tokens(30));
@@ -474,7 +474,7 @@ mod tests {
             let body =
                 http_body_util::StreamBody::new(futures::stream::iter(pieces.collect::<Vec<Result<_, Status>>>()));
             let count = Count::default();
-            let body = count.sync_scope(|| Reported::new(body));
+            let body = count.sync_scope(|| ReportedBody::new(body));
             assert_eq!(body.collect().await.unwrap().to_bytes(), expected, "pieces of {size}");
             assert_eq!(count.used(), tokens(5));
         }
@@ -495,7 +495,7 @@ mod tests {
         let worker = Worker(std::sync::Arc::default());
         worker.0.notify_one();
         let request = Request::new(Body::empty());
-        let response = Reporting(worker).call(request).await.unwrap();
+        let response = ReportingService(worker).call(request).await.unwrap();
         assert!(!is_reported(response.headers()));
         assert_eq!(
             response.into_body().collect().await.unwrap().to_bytes(),

@@ -184,7 +184,7 @@ impl Bits {
 }
 
 #[derive(Args)]
-pub(crate) struct Many {
+pub(crate) struct BatchArgs {
     /// Texts of one batch.
     #[arg(long, default_value_t = 70_000)]
     texts: usize,
@@ -193,7 +193,7 @@ pub(crate) struct Many {
     folders: Vec<PathBuf>,
 }
 
-impl Many {
+impl BatchArgs {
     pub(crate) fn run(&self, session: &Session) -> bool {
         session.each(&self.folders, |subject| {
             let cpu = Model::load(subject.folder, &Device::Cpu)?;

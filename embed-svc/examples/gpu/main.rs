@@ -44,7 +44,7 @@ enum Command {
     /// Counts texts whose bits depend on the batch.
     Bits(checks::Bits),
     /// Encodes more texts in one batch than a launch has blocks in one dimension.
-    Many(checks::Many),
+    Many(checks::BatchArgs),
     /// Checks that NaN in one text does not reach the other texts of its batch.
     Poison(Folders),
     /// Texts a second, from token ids to vectors in host memory.

@@ -23,7 +23,7 @@ use crate::{
 };
 
 type Client = EncoderServiceClient<GrpcChannel>;
-type Answer = Result<Vec<f32>, tonic::Status>;
+type VectorResult = Result<Vec<f32>, tonic::Status>;
 
 /// A client of a service on the device. Candle's CPU device cannot be configured; our CPU engine
 /// stands in for it.
@@ -52,7 +52,7 @@ async fn client(subject: &Subject<'_>, batch_tokens: usize) -> Result<Client, Bo
         .max_encoding_message_size(256 << 20))
 }
 
-async fn encode(mut client: Client, request: EncodeRequest) -> Answer {
+async fn encode(mut client: Client, request: EncodeRequest) -> VectorResult {
     let matrix = client
         .encode(request)
         .await?

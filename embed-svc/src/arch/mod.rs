@@ -18,7 +18,7 @@ mod settings;
 #[cfg_attr(not(feature = "t5"), path = "without_t5.rs")]
 mod t5;
 
-use decoder::family;
+use decoder::family as decoders;
 use serde_json::Value;
 use settings::Settings;
 
@@ -48,62 +48,82 @@ pub trait Architecture: Send + Sync {
 
 type Load = fn(&ModelFolder, &Weights, &Device) -> Result<Box<dyn Architecture>, EmbedError>;
 
-/// Every supported `model_type`, with its loader.
-const SERVED: [(&str, Load); 17] = [
-    ("bert", |folder, weights, device| {
-        // Jina's v2 models also have the model type bert.
-        if folder.config["position_embedding_type"] == "alibi" {
-            reader::place(&jina::Config::read(folder)?, weights, device)
-        } else {
-            reader::place(&bert::Config::read(folder)?, weights, device)
-        }
-    }),
-    ("roberta", |folder, weights, device| {
+/// A supported architecture.
+pub struct Family {
+    pub model_type: &'static str,
+    /// Known encoders of the family, for readers.
+    pub models: &'static str,
+    load: Load,
+}
+
+const fn family(model_type: &'static str, models: &'static str, load: Load) -> Family {
+    Family {
+        model_type,
+        models,
+        load,
+    }
+}
+
+/// Every supported architecture.
+pub const SERVED: [Family; 17] = [
+    family(
+        "bert",
+        "BERT; Jina v2 (`position_embedding_type` is `alibi`)",
+        |folder, weights, device| {
+            // Jina's v2 models also have the model type bert.
+            if folder.config["position_embedding_type"] == "alibi" {
+                reader::place(&jina::Config::read(folder)?, weights, device)
+            } else {
+                reader::place(&bert::Config::read(folder)?, weights, device)
+            }
+        },
+    ),
+    family("roberta", "RoBERTa", |folder, weights, device| {
         reader::place(&roberta::read(folder, "roberta")?, weights, device)
     }),
-    ("xlm-roberta", |folder, weights, device| {
+    family("xlm-roberta", "XLM-R", |folder, weights, device| {
         reader::place(&roberta::read(folder, "xlm-roberta")?, weights, device)
     }),
-    ("camembert", |folder, weights, device| {
+    family("camembert", "CamemBERT", |folder, weights, device| {
         reader::place(&roberta::read(folder, "camembert")?, weights, device)
     }),
-    ("deberta-v2", |folder, weights, device| {
+    family("deberta-v2", "DeBERTa v2 and v3", |folder, weights, device| {
         reader::place(&deberta::Config::read(folder)?, weights, device)
     }),
-    ("distilbert", |folder, weights, device| {
+    family("distilbert", "DistilBERT", |folder, weights, device| {
         reader::place(&distilbert::Config::read(folder)?, weights, device)
     }),
-    ("mpnet", |folder, weights, device| {
+    family("mpnet", "MPNet", |folder, weights, device| {
         reader::place(&mpnet::Config::read(folder)?, weights, device)
     }),
-    ("modernbert", |folder, weights, device| {
+    family("modernbert", "ModernBERT", |folder, weights, device| {
         reader::place(&modernbert::Config::read(folder)?, weights, device)
     }),
-    ("nomic_bert", |folder, weights, device| {
+    family("nomic_bert", "Nomic", |folder, weights, device| {
         reader::place(&nomic::Config::read(folder)?, weights, device)
     }),
-    ("new", |folder, weights, device| {
+    family("new", "GTE v1.5", |folder, weights, device| {
         reader::place(&gte::Config::read(folder)?, weights, device)
     }),
-    ("llama", |folder, weights, device| {
-        reader::place(&family::llama(Settings::of(folder))?, weights, device)
+    family("llama", "Llama", |folder, weights, device| {
+        reader::place(&decoders::llama(Settings::of(folder))?, weights, device)
     }),
-    ("mistral", |folder, weights, device| {
-        reader::place(&family::mistral(Settings::of(folder))?, weights, device)
+    family("mistral", "e5-mistral", |folder, weights, device| {
+        reader::place(&decoders::mistral(Settings::of(folder))?, weights, device)
     }),
-    ("qwen2", |folder, weights, device| {
-        reader::place(&family::qwen2(Settings::of(folder))?, weights, device)
+    family("qwen2", "gte-Qwen2, Stella 1.5B", |folder, weights, device| {
+        reader::place(&decoders::qwen2(Settings::of(folder))?, weights, device)
     }),
-    ("qwen3", |folder, weights, device| {
-        reader::place(&family::qwen3(Settings::of(folder))?, weights, device)
+    family("qwen3", "Qwen3-Embedding, F2LLM", |folder, weights, device| {
+        reader::place(&decoders::qwen3(Settings::of(folder))?, weights, device)
     }),
-    ("gemma3_text", |folder, weights, device| {
-        reader::place(&family::gemma3(Settings::of(folder))?, weights, device)
+    family("gemma3_text", "EmbeddingGemma", |folder, weights, device| {
+        reader::place(&decoders::gemma3(Settings::of(folder))?, weights, device)
     }),
-    ("nvembed", |folder, weights, device| {
+    family("nvembed", "NV-Embed", |folder, weights, device| {
         reader::place(&nv_embed::Config::read(folder)?, weights, device)
     }),
-    (T5, t5::load),
+    family(T5, "T5 encoders: sentence-T5, GTR, INSTRUCTOR", t5::load),
 ];
 
 /// The family that candle-transformers computes, in builds with feature `t5`.
@@ -128,13 +148,13 @@ pub fn placed(folder: &ModelFolder, device: &Device) -> Device {
 /// If the architecture is unknown or the device lacks it.
 pub fn check(folder: &ModelFolder, device: &Device) -> Result<&'static str, EmbedError> {
     let kind = model_type(folder);
-    let Some((name, _)) = SERVED.iter().find(|(name, _)| Some(*name) == kind) else {
+    let Some(Family { model_type, .. }) = SERVED.iter().find(|family| Some(family.model_type) == kind) else {
         return Err(unserved(folder));
     };
-    if *name == T5 {
+    if *model_type == T5 {
         t5::check(folder, device).map(|_| ())?;
     }
-    Ok(name)
+    Ok(model_type)
 }
 
 fn unserved(folder: &ModelFolder) -> EmbedError {
@@ -144,7 +164,7 @@ fn unserved(folder: &ModelFolder) -> EmbedError {
             "architecture `{}` is not served",
             model_type(folder).unwrap_or("(no model_type)")
         ),
-        format!("supported: {}", SERVED.map(|(name, _)| name).join(", ")),
+        format!("supported: {}", SERVED.map(|family| family.model_type).join(", ")),
     )
 }
 
@@ -154,8 +174,8 @@ fn unserved(folder: &ModelFolder) -> EmbedError {
 /// If the architecture is unknown, one of its settings is unsupported, or tensors do not match.
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
     let kind = model_type(folder);
-    match SERVED.iter().find(|(name, _)| Some(*name) == kind) {
-        Some((_, load)) => load(folder, weights, device),
+    match SERVED.iter().find(|family| Some(family.model_type) == kind) {
+        Some(family) => (family.load)(folder, weights, device),
         None => Err(unserved(folder)),
     }
 }
@@ -182,7 +202,7 @@ mod tests {
         }
         let without: Vec<&str> = SERVED
             .iter()
-            .map(|(name, _)| *name)
+            .map(|family| family.model_type)
             .filter(|name| !modelled.contains(*name))
             .collect();
         // CamemBERT uses RoBERTa's reader, tensor by tensor.

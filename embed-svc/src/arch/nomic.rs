@@ -11,7 +11,7 @@ use super::{
 use crate::{
     backend::{
         Activation, Heads, Layers, Pairs, Rotation,
-        rotation::{Beyond, Longer},
+        rotation::{LongTextFrequencies, Longer},
     },
     error::EmbedError,
     folder::ModelFolder,
@@ -121,7 +121,7 @@ fn rotation(settings: Settings<'_>, head: usize) -> Result<Rotation, EmbedError>
         #[allow(clippy::cast_precision_loss)]
         let trained = limit as f64;
         let frequencies = Longer::Dynamic { base, factor, trained };
-        rotation.beyond = Some(Beyond { limit, frequencies });
+        rotation.beyond = Some(LongTextFrequencies { limit, frequencies });
     }
     Ok(rotation)
 }

@@ -15,19 +15,19 @@ pub struct Rotation {
     /// Factor on cosines and sines.
     pub factor: f32,
     /// Other frequencies for long texts.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<LongTextFrequencies>,
 }
 
 /// Frequencies of texts that are longer than a limit.
 #[derive(Debug, Clone)]
-pub struct Beyond {
+pub struct LongTextFrequencies {
     /// Maximum length, in tokens, of a text with the plain frequencies.
     pub limit: usize,
     /// Frequencies of longer texts.
     pub frequencies: Longer,
 }
 
-/// The frequencies of long texts; see [`Beyond`].
+/// The frequencies of long texts; see [`LongTextFrequencies`].
 #[derive(Debug, Clone)]
 pub enum Longer {
     /// The same for all long texts (LongRoPE; Ding et al. 2024).
@@ -89,11 +89,11 @@ impl Rotation {
     fn of_length(&self, length: usize) -> Cow<'_, [f32]> {
         match self.beyond.as_ref().filter(|beyond| length > beyond.limit) {
             None => Cow::Borrowed(&self.frequencies),
-            Some(Beyond {
+            Some(LongTextFrequencies {
                 frequencies: Longer::Fixed(values),
                 ..
             }) => Cow::Borrowed(values),
-            Some(Beyond {
+            Some(LongTextFrequencies {
                 frequencies: Longer::Dynamic { base, factor, trained },
                 ..
             }) => {
@@ -132,13 +132,13 @@ mod tests {
     fn a_text_beyond_the_limit_gets_its_own_frequencies() {
         let mut rotation = Rotation::plain(10_000.0, 4, Pairs::Halves);
         assert_eq!(rotation.frequencies, [1.0, 0.01]);
-        rotation.beyond = Some(Beyond {
+        rotation.beyond = Some(LongTextFrequencies {
             limit: 2,
             frequencies: Longer::Fixed(vec![0.5, 0.25]),
         });
         assert_eq!(rotation.angles(2).sin[2], 1f64.sin() as f32);
         assert_eq!(rotation.angles(3).sin[2], 0.5f64.sin() as f32);
-        rotation.beyond = Some(Beyond {
+        rotation.beyond = Some(LongTextFrequencies {
             limit: 2,
             frequencies: Longer::Dynamic {
                 base: 10_000.0,

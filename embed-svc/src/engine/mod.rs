@@ -27,7 +27,7 @@ use crate::{
 pub use lost::LostDevice;
 pub use precedence::Precedence;
 pub use queue::{Priority, Queue};
-use worker::{LANES, Turn, Work};
+use worker::{LANES, ReplicaState, Work};
 
 /// A request is split into pieces of the budget divided by this number, so that small requests find
 /// room beside a large one.
@@ -44,7 +44,7 @@ pub struct Limits {
 
 /// Vectors and their timing.
 #[derive(Debug, Default)]
-pub struct Encoded {
+pub struct TimedOutputs {
     /// The requested results.
     pub outputs: Outputs,
     /// Time from arrival until the first piece ran.
@@ -112,7 +112,7 @@ struct State {
     /// When the last batch ended.
     ended: Option<Instant>,
     /// Turns of each replica and kind of batch.
-    turns: Vec<[Turn; Work::KINDS]>,
+    turns: Vec<[ReplicaState; Work::KINDS]>,
     /// Batches that each replica has run.
     batches: Vec<u64>,
 }
@@ -121,10 +121,10 @@ struct State {
 struct Unit {
     texts: Vec<Sequence>,
     deadline: Option<Instant>,
-    reply: oneshot::Sender<Result<Done, EmbedError>>,
+    reply: oneshot::Sender<Result<PieceResult, EmbedError>>,
 }
 
-struct Done {
+struct PieceResult {
     outputs: Outputs,
     started: Instant,
     ended: Instant,
@@ -196,7 +196,7 @@ impl Engine {
         texts: Vec<Sequence>,
         priority: Priority,
         deadline: Option<Instant>,
-    ) -> Result<Encoded, EmbedError> {
+    ) -> Result<TimedOutputs, EmbedError> {
         let arrived = Instant::now();
         let replies = self.shared.submit(texts, priority, deadline)?;
         let collect = async {
@@ -209,7 +209,7 @@ impl Engine {
                 ended = ended.max(done.ended);
             }
             let started = started.unwrap_or(arrived);
-            Ok(Encoded {
+            Ok(TimedOutputs {
                 outputs,
                 queued: started - arrived,
                 computed: ended.saturating_duration_since(started),
@@ -231,7 +231,7 @@ impl Drop for Engine {
     }
 }
 
-type Reply = oneshot::Receiver<Result<Done, EmbedError>>;
+type Reply = oneshot::Receiver<Result<PieceResult, EmbedError>>;
 
 impl Shared {
     fn submit(

@@ -74,13 +74,13 @@ impl Precedence {
     }
 
     /// Begins an interactive batch, which ends when the result is dropped.
-    pub(super) fn begin(&self) -> Running<'_> {
+    pub(super) fn begin(&self) -> InteractiveBatch<'_> {
         let mut state = self.0.state.lock();
         state.running += 1;
         self.0.running.store(state.running, Ordering::Release);
         drop(state);
-        self.0.tell(Event::Began);
-        Running(&self.0)
+        self.0.emit(Event::Began);
+        InteractiveBatch(&self.0)
     }
 
     /// Called by a thread of a bulk batch between two layers. If an interactive batch is being
@@ -100,12 +100,12 @@ impl Precedence {
 
     /// Reports that a batch begins a layer.
     pub(super) fn layer(&self) {
-        self.0.tell(Event::Layer);
+        self.0.emit(Event::Layer);
     }
 }
 
 impl Inner {
-    fn tell(&self, event: Event) {
+    fn emit(&self, event: Event) {
         if let Some(observer) = &self.observer {
             observer(event);
         }
@@ -113,11 +113,11 @@ impl Inner {
 }
 
 /// An interactive batch in progress.
-pub(super) struct Running<'a>(&'a Inner);
+pub(super) struct InteractiveBatch<'a>(&'a Inner);
 
-impl Drop for Running<'_> {
+impl Drop for InteractiveBatch<'_> {
     fn drop(&mut self) {
-        self.0.tell(Event::Ended);
+        self.0.emit(Event::Ended);
         let mut state = self.0.state.lock();
         state.running -= 1;
         state.ended += 1;

@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Done, PIECES, Priority, Shared, Unit};
+use super::{PIECES, PieceResult, Priority, Shared, Unit};
 use crate::{
     batch::{Outputs, Sequence},
     error::EmbedError,
@@ -61,9 +61,8 @@ impl Work {
     }
 }
 
-/// The state of a replica.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Turn {
+pub(super) struct ReplicaState {
     /// A batch is being launched. On the CPU this lasts until the batch's last run begins.
     launching: bool,
     /// Number of batches that are launched but not finished.
@@ -72,14 +71,14 @@ pub(super) struct Turn {
 
 /// A replica's turn to launch. It is released when dropped, so the other lane continues in any
 /// case.
-struct Held<'a> {
+struct LaunchTurn<'a> {
     shared: &'a Shared,
     replica: usize,
     work: Work,
     launching: bool,
 }
 
-impl Held<'_> {
+impl LaunchTurn<'_> {
     /// The work is submitted to the device, so the other lane may launch more.
     fn launched(&mut self) {
         if std::mem::take(&mut self.launching) {
@@ -89,7 +88,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LaunchTurn<'_> {
     fn drop(&mut self) {
         self.launched();
         self.shared.state.lock().turns[self.replica][self.work.place()].running -= 1;
@@ -101,7 +100,7 @@ impl Shared {
     /// Runs a lane of a replica until the engine is dropped.
     pub(super) fn work(&self, replica: usize, work: Work) {
         while let Some(batch) = self.next_batch(replica, work) {
-            let mut held = Held {
+            let mut launch_turn = LaunchTurn {
                 shared: self,
                 replica,
                 work,
@@ -119,7 +118,7 @@ impl Shared {
                 Work::Either => self.common.precedence.layer(),
             };
             let started = Instant::now();
-            let mut launched = || held.launched();
+            let mut launched = || launch_turn.launched();
             let encode = |texts: &[&Sequence], launched: &mut (dyn FnMut() + Send)| {
                 pool.install(|| own.model.encode_launching(texts.iter().copied(), launched, &between))
             };
@@ -133,7 +132,7 @@ impl Shared {
                 )
             }));
             let ended = Instant::now();
-            drop(held);
+            drop(launch_turn);
             self.account(replica, tokens, count, started, ended);
             let result = result.unwrap_or_else(|_| {
                 let problem = format!("encoder `{}` panicked on a batch", self.id);
@@ -145,7 +144,7 @@ impl Shared {
                 Ok(mut outputs) => {
                     for unit in batch.into_iter().rev() {
                         let outputs = outputs.split_last(own.model.sizes(unit.texts.iter()));
-                        let _ = unit.reply.send(Ok(Done {
+                        let _ = unit.reply.send(Ok(PieceResult {
                             outputs,
                             started,
                             ended,

@@ -9,7 +9,7 @@ use super::{
     pooling::{self, Pooling},
     read_json, read_optional,
     sparse::{self, Splade},
-    stage::{self, On, Stage},
+    stage::{self, Stage, StageInput},
 };
 use crate::error::EmbedError;
 
@@ -90,8 +90,8 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
             pooling = Some(pooling::read(folder)?);
         } else if let Some((on, stage)) = stage::read(class, folder)? {
             match on {
-                On::Tokens if pooling.is_none() => token_stages.push(stage),
-                On::Sentence if pooling.is_some() => stages.push(stage),
+                StageInput::Tokens if pooling.is_none() => token_stages.push(stage),
+                StageInput::Sentence if pooling.is_some() => stages.push(stage),
                 _ => return Err(misplaced(class)),
             }
         } else if *class != "Dropout" {

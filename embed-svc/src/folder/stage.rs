@@ -64,13 +64,13 @@ pub struct Dense {
 
 /// The vectors that a module works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum On {
+pub(super) enum StageInput {
     Tokens,
     Sentence,
 }
 
 /// Reads the folder of a module; `None` for a class that does not change vectors.
-pub(super) fn read(class: &str, folder: &Path) -> Result<Option<(On, Stage)>, EmbedError> {
+pub(super) fn read(class: &str, folder: &Path) -> Result<Option<(StageInput, Stage)>, EmbedError> {
     match class {
         "Dense" => dense(folder).map(Some),
         "Normalize" => normalize(folder).map(Some),
@@ -90,12 +90,12 @@ struct Names {
 
 impl Names {
     /// Checks that the module works in place, on one of the two supported kinds of vectors.
-    fn on(&self, file: &Path) -> Result<On, EmbedError> {
+    fn on(&self, file: &Path) -> Result<StageInput, EmbedError> {
         let input = self.module_input_name.as_deref().unwrap_or("sentence_embedding");
         let output = self.module_output_name.as_deref().unwrap_or(input);
         match (input, output) {
-            ("sentence_embedding", "sentence_embedding") => Ok(On::Sentence),
-            ("token_embeddings", "token_embeddings") => Ok(On::Tokens),
+            ("sentence_embedding", "sentence_embedding") => Ok(StageInput::Sentence),
+            ("token_embeddings", "token_embeddings") => Ok(StageInput::Tokens),
             _ => Err(EmbedError::file(
                 file,
                 format!("reads `{input}` and writes `{output}`"),
@@ -123,7 +123,7 @@ fn yes() -> bool {
     true
 }
 
-fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
+fn dense(folder: &Path) -> Result<(StageInput, Stage), EmbedError> {
     let file = folder.join("config.json");
     let config: DenseConfig = read_json(&file)?;
     let activation = match &config.activation_function {
@@ -153,7 +153,7 @@ fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
     ))
 }
 
-fn normalize(folder: &Path) -> Result<(On, Stage), EmbedError> {
+fn normalize(folder: &Path) -> Result<(StageInput, Stage), EmbedError> {
     // Only newer versions write a configuration, but not into the model's root folder.
     let file = folder.join("config.json");
     let names: Names = if folder.join("modules.json").is_file() {
@@ -164,7 +164,7 @@ fn normalize(folder: &Path) -> Result<(On, Stage), EmbedError> {
     Ok((names.on(&file)?, Stage::Normalize))
 }
 
-fn layer_norm(folder: &Path) -> Result<(On, Stage), EmbedError> {
+fn layer_norm(folder: &Path) -> Result<(StageInput, Stage), EmbedError> {
     #[derive(Deserialize)]
     struct Config {
         dimension: usize,
@@ -174,10 +174,10 @@ fn layer_norm(folder: &Path) -> Result<(On, Stage), EmbedError> {
         folder: folder.to_path_buf(),
         width: config.dimension,
     };
-    Ok((On::Sentence, stage))
+    Ok((StageInput::Sentence, stage))
 }
 
-fn word_weights(folder: &Path) -> Result<(On, Stage), EmbedError> {
+fn word_weights(folder: &Path) -> Result<(StageInput, Stage), EmbedError> {
     #[derive(Deserialize)]
     struct Config {
         vocab: Vec<String>,
@@ -203,5 +203,5 @@ fn word_weights(folder: &Path) -> Result<(On, Stage), EmbedError> {
         folder: folder.to_path_buf(),
         factors: vocab.iter().map(weight).collect(),
     };
-    Ok((On::Tokens, stage))
+    Ok((StageInput::Tokens, stage))
 }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::Model;
 use crate::{
     backend::{Rows, Sink, Threads},
-    batch::{Outputs, Sequence, Sizes, Sums, TextView, TokenBatch, Want, even_runs, runs},
+    batch::{Outputs, RequestedOutputs, Sequence, Sizes, Sums, TextView, TokenBatch, even_runs, runs},
     error::EmbedError,
     folder::Source,
     pooling::{TokenRows, pool, weights},
@@ -168,7 +168,7 @@ impl Model {
     /// instead of one per token.
     fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
         let modes = &self.folder.pooling;
-        let only = |text: &TextView<'_>| text.want == Want::TEXT_VECTOR;
+        let only = |text: &TextView<'_>| text.want == RequestedOutputs::TEXT_VECTOR;
         if !self.token_steps.is_empty() || !texts.iter().all(only) {
             return None;
         }

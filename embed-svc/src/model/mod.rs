@@ -43,16 +43,16 @@ pub struct Model {
     dimensions: usize,
     settings_digest: OnceLock<String>,
     // The last field, so that it is dropped after the weights.
-    device: Trimmed,
+    device: MemoryTrim,
 }
 
 /// Free bytes that a device keeps for the batches of other models when a model is dropped.
 const KEPT: u64 = 1 << 30;
 
 /// The device of a model. Its other free memory is returned when the model is dropped.
-struct Trimmed(Device);
+struct MemoryTrim(Device);
 
-impl Drop for Trimmed {
+impl Drop for MemoryTrim {
     fn drop(&mut self) {
         self.0.trim(KEPT);
     }
@@ -119,7 +119,7 @@ impl Model {
             max_tokens,
             dimensions,
             settings_digest: OnceLock::new(),
-            device: Trimmed(device),
+            device: MemoryTrim(device),
         })
     }
 

@@ -28,7 +28,7 @@ use crate::{
 use model_cache::ModelCache;
 
 /// A loaded encoder, ready to run.
-pub struct Loaded {
+pub struct LoadedEncoder {
     /// Its origin.
     pub source: ResolvedModel,
     pub model: Arc<Model>,
@@ -43,19 +43,18 @@ pub struct Loaded {
     pub ranges: tokio::sync::Mutex<HashMap<(usize, bool), Arc<Ranges>>>,
 }
 
-/// An available encoder.
-pub struct Known {
+pub struct AvailableEncoder {
     pub id: String,
     /// The encoder, if it is in memory.
-    pub loaded: Option<Arc<Loaded>>,
+    pub loaded: Option<Arc<LoadedEncoder>>,
 }
 
 /// Loads encoders on demand, each only once, within a memory bound.
 pub struct Registry {
     resolver: Resolver,
     config: EmbedConfig,
-    places: Arc<Vec<Place>>,
-    model_cache: ModelCache<Loaded>,
+    placements: Arc<Vec<ReplicaPlacement>>,
+    model_cache: ModelCache<LoadedEncoder>,
     shared: Option<SharedVectors>,
     common: Common,
 }
@@ -70,7 +69,7 @@ impl Registry {
         Ok(Self {
             resolver: resolver.with_names(config.encoders.clone()),
             model_cache: ModelCache::new(config.max_model_bytes),
-            places: Arc::new(places(&config)?),
+            placements: Arc::new(places(&config)?),
             config,
             shared,
             common: Common::default(),
@@ -100,7 +99,7 @@ impl Registry {
     }
 
     /// Every encoder with an id, in order of id: configured, in the catalogue, or loaded.
-    pub fn known(&self) -> Vec<Known> {
+    pub fn known(&self) -> Vec<AvailableEncoder> {
         let mut ids: Vec<String> = self.config.encoders.keys().cloned().collect();
         let catalogue = self
             .resolver
@@ -113,7 +112,7 @@ impl Registry {
         ids.sort_unstable();
         ids.dedup();
         ids.into_iter()
-            .map(|id| Known {
+            .map(|id| AvailableEncoder {
                 loaded: loaded.remove(&id),
                 id,
             })
@@ -125,7 +124,7 @@ impl Registry {
     ///
     /// # Errors
     /// If the id is unknown, the files cannot be fetched or used, or memory is insufficient.
-    pub async fn get(&self, id: &str) -> Result<Arc<Loaded>, EmbedError> {
+    pub async fn get(&self, id: &str) -> Result<Arc<LoadedEncoder>, EmbedError> {
         self.permit(id)?;
         self.model_cache.get(id, || self.load(id)).await
     }
@@ -154,19 +153,24 @@ impl Registry {
         })
     }
 
-    async fn load(&self, id: &str) -> Result<(Arc<Loaded>, model_cache::Room<'_, Loaded>), EmbedError> {
+    async fn load(&self, id: &str) -> Result<(Arc<LoadedEncoder>, model_cache::Room<'_, LoadedEncoder>), EmbedError> {
         let started = Instant::now();
         let source = self
             .resolver
             .for_requests()
             .resolve(id, ModelKind::Encoder, &LogProgress::default())
             .await?;
-        let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
-        let bytes = memory_bytes(&source.path, &self.places[0].device).saturating_mul(copies as u64);
+        let copies = self
+            .placements
+            .iter()
+            .filter(|place| !place.device.is_cpu())
+            .count()
+            .max(1);
+        let bytes = memory_bytes(&source.path, &self.placements[0].device).saturating_mul(copies as u64);
         let room = self.model_cache.room(id, bytes)?;
-        let (places, config, shared) = (self.places.clone(), self.config.clone(), self.shared.clone());
+        let (placements, config, shared) = (self.placements.clone(), self.config.clone(), self.shared.clone());
         let common = self.common.clone();
-        let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config, shared.as_ref(), common))
+        let loaded = tokio::task::spawn_blocking(move || open(source, &placements, &config, shared.as_ref(), common))
             .await
             .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
         let model = &loaded.model;
@@ -177,7 +181,7 @@ impl Registry {
             encoder = id,
             architecture = model.architecture(),
             dimensions = model.dimensions(),
-            device = self.places.iter().map(|place| place.device.name()).collect::<Vec<_>>().join(","),
+            device = self.placements.iter().map(|place| place.device.name()).collect::<Vec<_>>().join(","),
             backend = model.device().backend(),
             precision = ?model.device().precision(),
             source = loaded.source.source,
@@ -191,7 +195,7 @@ impl Registry {
 }
 
 /// The location of one replica of each model.
-struct Place {
+struct ReplicaPlacement {
     device: Device,
     pool: Arc<rayon::ThreadPool>,
     /// Threads of interactive batches; on a GPU the same as the others.
@@ -199,7 +203,7 @@ struct Place {
 }
 
 /// The configured devices; the CPU once per replica, with its threads divided among the replicas.
-fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
+fn places(config: &EmbedConfig) -> Result<Vec<ReplicaPlacement>, EmbedError> {
     let pool = |threads: usize, name: &'static str| {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
@@ -217,7 +221,7 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
         [device] if device.is_cpu() => {
             let share = |number: usize| threads / config.replicas + usize::from(number < threads % config.replicas);
             let place = |number| {
-                Ok(Place {
+                Ok(ReplicaPlacement {
                     device: device.clone(),
                     pool: pool(share(number).max(1), "compute")?,
                     // As many threads again: while they compute, the others pause.
@@ -229,7 +233,7 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
         _ => {
             // The CPU has little work left.
             let pool = pool(threads, "compute")?;
-            let place = |device| Place {
+            let place = |device| ReplicaPlacement {
                 device,
                 pool: pool.clone(),
                 interactive: pool.clone(),
@@ -242,17 +246,17 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
 /// Loads a model, once on the CPU and once on each other device, and starts its engine.
 fn open(
     source: ResolvedModel,
-    places: &[Place],
+    placements: &[ReplicaPlacement],
     config: &EmbedConfig,
     shared: Option<&SharedVectors>,
     common: Common,
-) -> Result<Loaded, EmbedError> {
-    let mut replicas: Vec<Replica> = Vec::with_capacity(places.len());
-    for Place {
+) -> Result<LoadedEncoder, EmbedError> {
+    let mut replicas: Vec<Replica> = Vec::with_capacity(placements.len());
+    for ReplicaPlacement {
         device,
         pool,
         interactive,
-    } in places
+    } in placements
     {
         let model = match replicas.first().filter(|_| device.is_cpu()) {
             Some(first) => first.model.clone(),
@@ -277,7 +281,7 @@ fn open(
     let engine = Engine::start_beside(&source.id, replicas, limits, common)?;
     let (cache, aging) = match &config.cache_dir {
         Some(root) if model.has_text_vectors() => {
-            let space = cached_space(&source, &model);
+            let space = cached_space(&source, &model, config);
             let bounds = Bounds {
                 bytes: config.max_cache_bytes,
                 age: MaxAge::days(config.max_cache_days),
@@ -299,14 +303,14 @@ fn open(
     // Vectors of a GPU may differ in their last bits from those of another kind of GPU, and
     // Candle's may differ by processor. The shared store's class of arithmetic describes only our
     // kernels.
-    let on_kernels = places.iter().all(|place| place.device.is_cpu()) && model.device().is_cpu();
+    let on_kernels = placements.iter().all(|place| place.device.is_cpu()) && model.device().is_cpu();
     let shared = shared
         .filter(|_| on_kernels && model.has_text_vectors())
         .and_then(|shared| {
-            let space = cached_space(&source, &model);
+            let space = cached_space(&source, &model, config);
             shared.space(&source.weights_digest, &space, model.dimensions())
         });
-    Ok(Loaded {
+    Ok(LoadedEncoder {
         source,
         model,
         engine,
@@ -318,17 +322,18 @@ fn open(
 }
 
 /// Digest of the space of the cached vectors: full width, before a final normalisation, whatever
-/// the prompt (its tokens are in the key). The kind of device and the version of this program are
-/// included, because they may change the last bits of a vector.
-fn cached_space(source: &ResolvedModel, model: &Model) -> String {
+/// the prompt (its tokens are in the key). The kind of device, the class of arithmetic and the
+/// version of this program are included, because they may change the last bits of a vector.
+fn cached_space(source: &ResolvedModel, model: &Model, config: &EmbedConfig) -> String {
     space::digest(&VectorSpace {
         model_id: source.id.clone(),
         weights_digest: source.weights_digest.clone(),
         settings_digest: model.settings_digest().to_owned(),
         pooling: format!(
-            "{} {} {}",
+            "{} {} {} {}",
             model.pipeline(),
             model.device().kind(),
+            config.class(),
             env!("CARGO_PKG_VERSION")
         ),
         dimensions: u32::try_from(model.dimensions()).unwrap_or(u32::MAX),

@@ -10,7 +10,7 @@ use super::{
     finish::{Delivery, rows},
     request::{Item, prompt},
 };
-use crate::{engine::Priority, error::EmbedError, registry::Loaded, tokenise::Cut};
+use crate::{engine::Priority, error::EmbedError, registry::LoadedEncoder, tokenise::Cut};
 
 /// Minimum number of vectors for reliable ranges; sentence-transformers warns below this number.
 const LEAST: usize = 100;
@@ -22,7 +22,7 @@ const MOST: usize = 10_000;
 /// request.
 pub(super) async fn ranges(
     inner: &Inner,
-    encoder: &Arc<Loaded>,
+    encoder: &Arc<LoadedEncoder>,
     delivery: Delivery,
     vectors: &[f32],
     deadline: Option<Instant>,
@@ -85,7 +85,7 @@ fn of(rows: &[f32], delivery: Delivery) -> Result<Ranges, EmbedError> {
 }
 
 /// The calibration set: the configuration's, else the folder's.
-fn file(inner: &Inner, encoder: &Loaded) -> Option<PathBuf> {
+fn file(inner: &Inner, encoder: &LoadedEncoder) -> Option<PathBuf> {
     let named = inner.config.calibration.get(&encoder.source.id).cloned();
     named.or_else(|| Some(encoder.source.path.join("calibration.txt")).filter(|file| file.is_file()))
 }

@@ -12,7 +12,7 @@ use super::{Inner, finish::Delivery};
 use crate::{
     config::EmbedConfig,
     error::EmbedError,
-    registry::{Known, Loaded},
+    registry::{AvailableEncoder, LoadedEncoder},
     space,
 };
 
@@ -54,7 +54,7 @@ pub(super) fn list(inner: &Inner, request: &ListEncodersRequest) -> Result<ListE
     })
 }
 
-fn describe(known: &Known, inner: &Inner) -> Encoder {
+fn describe(known: &AvailableEncoder, inner: &Inner) -> Encoder {
     match &known.loaded {
         Some(encoder) => loaded(&known.id, encoder, &inner.config),
         // Fields that depend on the files are omitted until the files are read.
@@ -69,7 +69,7 @@ fn describe(known: &Known, inner: &Inner) -> Encoder {
 }
 
 /// An encoder in memory.
-pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encoder {
+pub(super) fn loaded(id: &str, encoder: &LoadedEncoder, config: &EmbedConfig) -> Encoder {
     let model = &encoder.model;
     let folder = model.folder();
     let default_prompt = folder
@@ -129,7 +129,7 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
 
 /// The space of vectors made by a pipeline with these settings.
 pub(super) fn vector_space(
-    encoder: &Loaded,
+    encoder: &LoadedEncoder,
     prompt: &str,
     delivery: Delivery,
     pipeline: String,

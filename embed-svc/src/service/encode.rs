@@ -13,7 +13,7 @@ use isomer_service_kit::{Tenant, telemetry::gen_ai::Operation, without_dense};
 use rayon::prelude::*;
 
 use super::{
-    Inner, Load, calibrate,
+    Inner, WorkSize, calibrate,
     describe::{number, vector_space},
     finish::{Delivery, matrix, sparse},
     request::{
@@ -23,12 +23,12 @@ use super::{
     traced::work,
 };
 use crate::{
-    batch::{Outputs, Sequence, Want},
+    batch::{Outputs, RequestedOutputs, Sequence},
     cache::{self, Key},
-    engine::{Encoded, Priority},
+    engine::{Priority, TimedOutputs},
     error::EmbedError,
     model::Model,
-    registry::Loaded,
+    registry::LoadedEncoder,
     tokenise::{Cut, Tokens},
 };
 
@@ -169,7 +169,7 @@ pub(super) async fn encode(
         ))
     };
     let (embeddings, token_embeddings, sparse_embeddings) =
-        inner.worked(Load::of(values, LIGHT_VALUES), packed).await?;
+        inner.worked(WorkSize::of(values, LIGHT_VALUES), packed).await?;
 
     let model = &encoder.model;
     let space = |delivery, pipeline| vector_space(&encoder, &prompt, delivery, pipeline, None);
@@ -227,18 +227,18 @@ pub(super) struct Run {
 /// tenant, which finds only its own vectors in the caches.
 pub(super) async fn run(
     inner: &Inner,
-    encoder: &Arc<Loaded>,
+    encoder: &Arc<LoadedEncoder>,
     (sequences, tenant): (Vec<Sequence>, &Tenant),
     priority: Priority,
     deadline: Option<Instant>,
 ) -> Result<Run, EmbedError> {
     let used = |sequences: &[Sequence]| sequences.iter().map(|text| text.ids.len() as u64).sum::<u64>();
-    let of_texts = sequences.iter().all(|text| text.want == Want::TEXT_VECTOR);
+    let of_texts = sequences.iter().all(|text| text.want == RequestedOutputs::TEXT_VECTOR);
     // Encoding is faster than a store for an interactive request.
     let shared = priority == Priority::Batch && encoder.shared.is_some();
     if !of_texts || (encoder.cache.is_none() && !shared) {
         let tokens = used(&sequences);
-        let Encoded {
+        let TimedOutputs {
             outputs,
             queued,
             computed,
@@ -255,14 +255,14 @@ pub(super) async fn run(
     let tokens: usize = sequences.iter().map(|text| text.ids.len()).sum();
     let light = tokens.max(sequences.len() * encoder.model.dimensions());
     let (keys, known, sequences) = inner
-        .worked(Load::of(light, LIGHT_VALUES), move |load| {
+        .worked(WorkSize::of(light, LIGHT_VALUES), move |load| {
             let keys: Vec<_> = sequences
                 .iter()
                 .map(|text| cache::key(text.view(), scope.as_deref()))
                 .collect();
             let known = match (&looked.cache, load) {
-                (Some(cache), Load::Light) => cache.known(&keys),
-                (Some(cache), Load::Heavy) => Some(cache.get(&keys)),
+                (Some(cache), WorkSize::Light) => cache.known(&keys),
+                (Some(cache), WorkSize::Heavy) => Some(cache.get(&keys)),
                 (None, _) => Some(vec![None; keys.len()]),
             };
             Ok((keys, known, sequences))
@@ -295,7 +295,7 @@ pub(super) async fn run(
         .collect();
     let (tokens, cached) = (used(&missing), (keys.len() - missing.len()) as u64);
     let made = if missing.is_empty() {
-        Encoded::default()
+        TimedOutputs::default()
     } else {
         work(Operation::Embeddings, encoder, missing, priority, deadline).await?
     };
@@ -303,8 +303,8 @@ pub(super) async fn run(
     let filled = encoder.clone();
     // If vectors were found and need not be written, they are only combined.
     let load = match cached == keys.len() as u64 && fetched.is_empty() {
-        true => Load::of(keys.len() * encoder.model.dimensions(), LIGHT_VALUES),
-        false => Load::Heavy,
+        true => WorkSize::of(keys.len() * encoder.model.dimensions(), LIGHT_VALUES),
+        false => WorkSize::Heavy,
     };
     let vectors = inner
         .worked(load, move |load| {
@@ -322,13 +322,13 @@ pub(super) async fn run(
                     }
                 }
             }
-            if let Some(space) = filled.shared.as_ref().filter(|_| shared && load == Load::Heavy) {
+            if let Some(space) = filled.shared.as_ref().filter(|_| shared && load == WorkSize::Heavy) {
                 space.put(new.iter().map(|(key, vector)| (*key, vector.to_vec())).collect());
             }
             let from_store = fetched.iter().filter_map(|i| Some((keys[*i], found[*i].as_deref()?)));
             let kept = new.into_iter().chain(from_store);
             // A failed cache write costs time, but not the answer.
-            let cache = filled.cache.as_ref().filter(|_| load == Load::Heavy);
+            let cache = filled.cache.as_ref().filter(|_| load == WorkSize::Heavy);
             if let Some(Err(error)) = cache.map(|cache| cache.put(kept)) {
                 tracing::warn!(%error, "the vector cache cannot be written");
             }
@@ -362,7 +362,7 @@ fn check_size(inner: &Inner, items: usize, vectors: usize) -> Result<(), EmbedEr
     ))
 }
 
-pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedError> {
+pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<LoadedEncoder>, EmbedError> {
     if id.is_empty() {
         return Err(EmbedError::invalid(
             "encoder_id",
@@ -376,7 +376,7 @@ pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedE
 /// Token ids of the texts. In errors, `field` gives the path of a text from its index.
 pub(super) async fn tokenise(
     inner: &Inner,
-    encoder: &Arc<Loaded>,
+    encoder: &Arc<LoadedEncoder>,
     items: Vec<Item>,
     prompt: Arc<str>,
     cut: Cut,
@@ -385,7 +385,7 @@ pub(super) async fn tokenise(
     let encoder = encoder.clone();
     let bytes = items.iter().map(Item::bytes).sum::<usize>() + items.len() * prompt.len();
     inner
-        .worked(Load::of(bytes, LIGHT_TEXT), move |load| {
+        .worked(WorkSize::of(bytes, LIGHT_TEXT), move |load| {
             let model: &Model = &encoder.model;
             let unpooled = model
                 .unpooled(&prompt)
@@ -413,8 +413,8 @@ pub(super) async fn tokenise(
                 Ok(tokens)
             };
             match load {
-                Load::Light => items.into_iter().enumerate().map(one).collect(),
-                Load::Heavy => items.into_par_iter().enumerate().map(one).collect(),
+                WorkSize::Light => items.into_iter().enumerate().map(one).collect(),
+                WorkSize::Heavy => items.into_par_iter().enumerate().map(one).collect(),
             }
         })
         .await

@@ -114,14 +114,14 @@ pub fn services(service: EmbedService) -> Services {
 
 /// How long a piece of work takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
+enum WorkSize {
     /// Less time than handing it to another thread: tens of microseconds, without disk access.
     Light,
     /// More time than that.
     Heavy,
 }
 
-impl Load {
+impl WorkSize {
     /// Heavy if `count` exceeds `most`.
     fn of(count: usize, most: usize) -> Self {
         if count <= most { Self::Light } else { Self::Heavy }
@@ -132,12 +132,12 @@ impl Inner {
     /// Runs light work on the current thread and heavy work on the helper threads.
     async fn worked<T: Send + 'static>(
         &self,
-        load: Load,
-        work: impl FnOnce(Load) -> Result<T, EmbedError> + Send + 'static,
+        load: WorkSize,
+        work: impl FnOnce(WorkSize) -> Result<T, EmbedError> + Send + 'static,
     ) -> Result<T, EmbedError> {
         match load {
-            Load::Light => caught(|| work(load)),
-            Load::Heavy => self.helped(move || work(load)).await,
+            WorkSize::Light => caught(|| work(load)),
+            WorkSize::Heavy => self.helped(move || work(load)).await,
         }
     }
 

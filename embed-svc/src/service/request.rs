@@ -11,12 +11,12 @@ use isomer_service_kit::{Fault, choice, max_active_dimensions, outputs};
 
 use super::Inner;
 use crate::{
-    batch::Want,
+    batch::RequestedOutputs,
     engine::Priority,
     error::EmbedError,
     folder::Prompts,
     model::Model,
-    registry::Loaded,
+    registry::LoadedEncoder,
     tokenise::{Cut, Tokens},
 };
 
@@ -56,7 +56,7 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
 /// Number of columns to keep. If a model lists the sizes it was trained for, only those are
 /// permitted. Vectors of any other model can be truncated anywhere, as with sentence-transformers'
 /// `truncate_dim`.
-pub(super) fn dimensions(encoder: &Loaded, all: usize, asked: Option<u32>) -> Result<usize, EmbedError> {
+pub(super) fn dimensions(encoder: &LoadedEncoder, all: usize, asked: Option<u32>) -> Result<usize, EmbedError> {
     let Some(asked) = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) else {
         return Ok(all);
     };
@@ -153,7 +153,7 @@ pub(super) fn check_prompt(prompt: &str, texts: usize, inner: &Inner) -> Result<
 
 /// Checks that token ids from a client can be encoded; `marks` are those of the encoder's
 /// tokenizer.
-pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
+pub(super) fn check_ids(encoder: &LoadedEncoder, marks: &Marks, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
     let model = &encoder.model;
     let field = || format!("inputs[{index}].token_ids");
     let most = model.max_tokens();
@@ -253,8 +253,8 @@ pub(super) fn results(output: i32, several: &[i32]) -> Result<Vec<Output>, Embed
 }
 
 /// The results of each text.
-pub(super) fn want(results: &[Output]) -> Want {
-    Want {
+pub(super) fn want(results: &[Output]) -> RequestedOutputs {
+    RequestedOutputs {
         text_vector: results.contains(&Output::TextVector),
         token_vectors: results.contains(&Output::TokenVectors),
         sparse: results.contains(&Output::Sparse),
@@ -262,7 +262,7 @@ pub(super) fn want(results: &[Output]) -> Want {
 }
 
 /// Checks that the encoder supports the requested results.
-pub(super) fn served(encoder: &Loaded, want: Want, field: &str) -> Result<(), EmbedError> {
+pub(super) fn served(encoder: &LoadedEncoder, want: RequestedOutputs, field: &str) -> Result<(), EmbedError> {
     let (model, id) = (&encoder.model, &encoder.source.id);
     if model.is_cross_encoder() {
         return Err(EmbedError::unserved(

@@ -7,19 +7,19 @@ use tracing::Instrument;
 
 use crate::{
     batch::Sequence,
-    engine::{Encoded, Priority},
+    engine::{Priority, TimedOutputs},
     error::EmbedError,
-    registry::Loaded,
+    registry::LoadedEncoder,
 };
 
 /// Encodes sequences in the encoder's engine.
 pub(super) async fn work(
     operation: Operation,
-    encoder: &Loaded,
+    encoder: &LoadedEncoder,
     sequences: Vec<Sequence>,
     priority: Priority,
     deadline: Option<Instant>,
-) -> Result<Encoded, EmbedError> {
+) -> Result<TimedOutputs, EmbedError> {
     let call = ModelCall::start(operation, &Provider::HERE, &encoder.source.id);
     call.input_tokens(sequences.iter().map(|text| text.ids.len() as u64).sum());
     let work = encoder.engine.encode(sequences, priority, deadline);

@@ -21,7 +21,7 @@ const MOST_KEYS: usize = 4 << 20;
 const MEMORY: usize = 128 << 20;
 
 /// The location of a vector: number of the segment, and row there.
-type Place = (u32, u32);
+type VectorLocation = (u32, u32);
 
 /// The segments of a space.
 #[derive(Debug, Default)]
@@ -29,10 +29,10 @@ pub(super) struct Index {
     /// Names of the indexes that have been read, and their numbers of keys.
     segments: Vec<(String, usize)>,
     known: HashSet<String>,
-    places: HashMap<Key, Place>,
+    places: HashMap<Key, VectorLocation>,
     /// Further locations of vectors. Concurrent processes wrote them, or a process that found a
     /// segment damaged.
-    others: HashMap<Key, Vec<Place>>,
+    others: HashMap<Key, Vec<VectorLocation>>,
     looked: Option<Instant>,
     full: bool,
     /// Segments in memory, the latest last.

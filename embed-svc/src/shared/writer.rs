@@ -37,7 +37,7 @@ pub(super) struct Writer {
 
 /// Vectors of one space that are not written yet.
 #[derive(Default)]
-struct Gathered {
+struct PendingVectors {
     keys: HashSet<Key>,
     vectors: Vec<(Key, Vec<f32>)>,
     due: Option<Instant>,
@@ -78,7 +78,7 @@ impl Writer {
 }
 
 async fn write(store: SpareStore, mut received: mpsc::Receiver<Message>) {
-    let mut all: HashMap<Arc<str>, Gathered> = HashMap::new();
+    let mut all: HashMap<Arc<str>, PendingVectors> = HashMap::new();
     loop {
         let due = all.values().filter_map(|one| one.due).min();
         let wait = async {
@@ -116,7 +116,7 @@ async fn write(store: SpareStore, mut received: mpsc::Receiver<Message>) {
     }
 }
 
-impl Gathered {
+impl PendingVectors {
     fn add(&mut self, vectors: Vec<(Key, Vec<f32>)>) {
         self.due.get_or_insert_with(|| Instant::now() + GATHER);
         for (key, vector) in vectors {

@@ -15,7 +15,7 @@ use super::{Cut, turn};
 const PIECE: usize = 16 << 10;
 
 /// The tokens at one end of a text, without special tokens around them.
-pub(super) struct End {
+pub(super) struct TextEnd {
     /// At least the requested number of tokens, if the text has that many.
     pub(super) tokens: Encoding,
     /// Number of tokens of the whole text.
@@ -23,7 +23,7 @@ pub(super) struct End {
 }
 
 /// At least `most` tokens of the end that `cut` keeps; all tokens if `in_pieces` is false.
-pub(super) fn encode(inner: &Tokenizer, text: &str, in_pieces: bool, most: usize, cut: Cut) -> Result<End, String> {
+pub(super) fn encode(inner: &Tokenizer, text: &str, in_pieces: bool, most: usize, cut: Cut) -> Result<TextEnd, String> {
     let mut rest = text;
     let mut kept = VecDeque::new();
     let (mut held, mut count) = (0, 0);
@@ -53,7 +53,7 @@ pub(super) fn encode(inner: &Tokenizer, text: &str, in_pieces: bool, most: usize
     for more in kept {
         tokens.merge_with(more, false);
     }
-    Ok(End { tokens, count })
+    Ok(TextEnd { tokens, count })
 }
 
 /// The first piece of a text, and the rest.

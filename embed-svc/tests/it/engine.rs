@@ -15,19 +15,19 @@ use isomer_embed::{
     model::Model,
 };
 use isomer_service_kit::Fault;
-use isomer_stubs::wait::until;
+use isomer_stubs::{promise::promised, wait::until};
 use tokio::task::JoinHandle;
 
 use crate::common::{HIDDEN, tiny};
 
 /// A model whose only thread is held until `release`.
-struct Held {
+struct BlockedModel {
     engine: Arc<Engine>,
     model: Arc<Model>,
     gate: Arc<Barrier>,
 }
 
-impl Held {
+impl BlockedModel {
     fn new(folder: &Path, limits: Limits) -> Self {
         tiny(folder);
         let model = Arc::new(Model::load(folder, &Device::Cpu).unwrap());
@@ -82,7 +82,7 @@ const LIMITS: Limits = Limits {
 #[tokio::test]
 async fn a_full_queue_refuses_with_a_retry_hint_and_serves_again_when_it_has_room() {
     let folder = tempfile::tempdir().unwrap();
-    let held = Held::new(folder.path(), LIMITS);
+    let held = BlockedModel::new(folder.path(), LIMITS);
     let running = held.send_and_start().await;
     let waiting = held.send(25, None).await;
     let error = held.send(10, None).await.await.unwrap().unwrap_err();
@@ -91,7 +91,7 @@ async fn a_full_queue_refuses_with_a_retry_hint_and_serves_again_when_it_has_roo
         "{error}"
     );
     let fault = Fault::from(error);
-    assert_eq!(fault.code, tonic::Code::ResourceExhausted);
+    promised("EncoderService.Encode RESOURCE_EXHAUSTED OVERLOADED", &fault);
     assert!(
         fault
             .retry_after
@@ -109,7 +109,7 @@ async fn a_full_queue_refuses_with_a_retry_hint_and_serves_again_when_it_has_roo
 #[tokio::test]
 async fn a_cancelled_request_makes_room_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let held = Held::new(folder.path(), LIMITS);
+    let held = BlockedModel::new(folder.path(), LIMITS);
     let running = held.send_and_start().await;
     let cancelled = held.send(25, None).await;
     cancelled.abort();
@@ -124,7 +124,7 @@ async fn a_cancelled_request_makes_room_at_once() {
 #[tokio::test]
 async fn a_passed_deadline_is_answered_without_waiting_for_the_model() {
     let folder = tempfile::tempdir().unwrap();
-    let held = Held::new(folder.path(), LIMITS);
+    let held = BlockedModel::new(folder.path(), LIMITS);
     let running = held.send_and_start().await;
     let late = held.send(5, Some(Duration::from_millis(50))).await.await.unwrap();
     assert!(matches!(late, Err(EmbedError::DeadlineExceeded)));
@@ -135,7 +135,7 @@ async fn a_passed_deadline_is_answered_without_waiting_for_the_model() {
 #[tokio::test]
 async fn a_request_is_cut_into_pieces_and_put_together_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let held = Held::new(folder.path(), LIMITS);
+    let held = BlockedModel::new(folder.path(), LIMITS);
     held.release();
     let texts: Vec<Vec<u32>> = (1..40u32).map(|n| vec![n; 1 + n as usize % 7]).collect();
     let encoded = held
@@ -218,7 +218,7 @@ async fn a_panic_fails_its_batch_and_nothing_else() {
         // An id beyond the table: requests are validated before they get here.
         let beyond = vec![vec![1_000_000u32].into()];
         let error = engine.encode(beyond, Priority::Interactive, None).await.unwrap_err();
-        assert!(error.to_string().contains("panicked on a batch"), "{error}");
+        assert!(error.to_string().contains("panicked"), "{error}");
         let good: Vec<_> = texts(round).into_iter().map(Into::into).collect();
         let answer = engine.encode(good, Priority::Interactive, None).await.unwrap();
         assert_eq!(answer.outputs.text_vectors, model.encode(&texts(round)).unwrap());

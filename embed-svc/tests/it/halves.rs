@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use isomer_embed::{
-    batch::{Sequence, Want},
+    batch::{RequestedOutputs, Sequence},
     device::{Device, Precision, Rounding},
     folder::Source,
     model::Model,
@@ -122,9 +122,9 @@ fn what_is_pooled_on_the_device_is_what_its_tokens_would_give() {
             let want = |ids: Vec<u32>, number: usize| Sequence {
                 ids,
                 prompt,
-                want: Want {
+                want: RequestedOutputs {
                     token_vectors: tokens && number == 5,
-                    ..Want::TEXT_VECTOR
+                    ..RequestedOutputs::TEXT_VECTOR
                 },
                 ..Sequence::default()
             };

@@ -27,12 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Past events, and the steps of the test.
 #[derive(Default)]
 struct Story {
-    told: Mutex<Told>,
+    told: Mutex<StoryState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Told {
+struct StoryState {
     events: Vec<Event>,
     /// Whether the query has been submitted.
     asked: bool,
@@ -41,7 +41,7 @@ struct Told {
 }
 
 impl Story {
-    fn until(&self, mut happened: impl FnMut(&Told) -> bool) {
+    fn until(&self, mut happened: impl FnMut(&StoryState) -> bool) {
         let mut told = self.told.lock();
         while !happened(&told) {
             assert!(
@@ -52,7 +52,7 @@ impl Story {
         }
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Told)) {
+    fn tell(&self, change: impl FnOnce(&mut StoryState)) {
         change(&mut self.told.lock());
         self.changed.notify_all();
     }

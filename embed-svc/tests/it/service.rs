@@ -10,6 +10,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::promise::promised;
 use serde_json::json;
 use tonic::Code;
 
@@ -133,10 +134,8 @@ async fn too_long_texts_are_cut_at_either_end_or_refused_by_name() {
         )[0]
     );
     let fault = harness.refuse(with(Truncation::Error)).await;
-    assert_eq!(
-        (fault.code, fault.field.as_deref()),
-        (Code::InvalidArgument, Some("inputs[1].text"))
-    );
+    promised("EncoderService.Encode INVALID_ARGUMENT inputs.text", &fault);
+    assert_eq!(fault.field.as_deref(), Some("inputs[1].text"));
     assert!(fault.message.contains("28") && fault.message.contains("24"), "{fault}");
 }
 
@@ -310,6 +309,21 @@ async fn bad_requests_are_refused_naming_the_field() {
         let fault = harness.refuse(request).await;
         assert_eq!((fault.code, fault.field.as_deref()), (code, Some(field)), "{fault}");
     }
+    let named = EncodeRequest {
+        prompt: Some(encode_request::Prompt::PromptName("nothing".into())),
+        ..request(&["a"])
+    };
+    let wide = EncodeRequest {
+        dimensions: Some(4096),
+        ..request(&["a"])
+    };
+    for (request, promise) in [
+        (request(&[]), "EncoderService.Encode INVALID_ARGUMENT inputs"),
+        (named, "EncoderService.Encode INVALID_ARGUMENT prompt_name"),
+        (wide, "EncoderService.Encode INVALID_ARGUMENT dimensions"),
+    ] {
+        promised(promise, &harness.refuse(request).await);
+    }
 }
 
 #[tokio::test]
@@ -346,7 +360,7 @@ async fn an_unusable_folder_is_a_failed_precondition_and_heals_when_repaired() {
     })
     .await;
     let fault = harness.refuse(request(&["a"])).await;
-    assert_eq!(fault.code, Code::FailedPrecondition, "{fault}");
+    promised("EncoderService.Encode FAILED_PRECONDITION MODEL_UNUSABLE", &fault);
     assert!(fault.message.contains("tokenizer"), "{fault}");
     let model = harness.folder.path().join("tiny-model");
     std::fs::rename(model.join("hidden"), model.join("tokenizer.json")).unwrap();

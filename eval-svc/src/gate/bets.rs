@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Basis, GateError, Measure, Rule, RuleKind, Texts, Unit,
-    bound::{Bound, BoundRule, best},
+    bound::{BoundGate, BoundRule, RuleBounds, best},
     spec::refused,
 };
 use crate::{
@@ -51,14 +51,11 @@ const BY_ITEM: [TaskType; 6] = [
 ///
 /// # Errors
 /// The reason why betting cannot decide the rule, and the necessary change.
-pub(super) fn bound(
-    rule: &Rule,
-    (basis, unit): (Basis, Unit),
-    tasks: Option<&[TaskType]>,
-) -> Result<(Basis, Unit), GateError> {
+pub(super) fn bound(rule: &Rule, bounds: RuleBounds, tasks: Option<&[TaskType]>) -> Result<RuleBounds, GateError> {
+    let basis = bounds.basis;
     let leave = "or leave `sequential` out";
     if rule.limit.measure() == Measure::Separation {
-        return Ok((basis, unit));
+        return Ok(bounds);
     }
     if !rule.limit.kind.row().bets {
         let message = format!(
@@ -94,7 +91,10 @@ pub(super) fn bound(
             );
             Err(rule.place.wrong("dataset", message))
         }
-        Some([_]) | None => Ok((Basis::Betting, Unit::Item)),
+        Some([_]) | None => Ok(RuleBounds {
+            basis: Basis::Betting,
+            unit: Unit::Item,
+        }),
         Some(several) => {
             let message = format!(
                 "is about {} data sets, and sequential = \"betting\" decides one: name it with dataset = \"…\", {leave}",
@@ -117,7 +117,7 @@ fn items(range: Range) -> Items {
 ///
 /// # Errors
 /// The first such rule, with the number of items it needs.
-pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usize)) -> Result<(), GateError> {
+pub(crate) fn check_items(gate: &BoundGate, there: impl Fn(usize) -> (TaskType, usize)) -> Result<(), GateError> {
     for rule in gate.rules.iter().filter(|rule| rule.basis == Basis::Betting) {
         let Some(&dataset) = rule.datasets.first() else {
             continue;

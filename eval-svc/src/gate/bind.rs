@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use isomer_config::spelling::{nearest, suggest};
+use isomer_proto::eval::v1::GateSequential;
 use isomer_transformations::declaration;
 
 use super::{
-    Adjust, Basis, Gate, GateError, Measure, Rule, RuleKind, Sequential, Texts, Unit, When, bets,
-    bound::{Bound, BoundRule, Quantity, best},
+    Adjust, Basis, Gate, GateError, Measure, Rule, RuleKind, Texts, Unit, When, bets,
+    bound::{BoundGate, BoundRule, DatasetTask, Quantity, RuleBounds, best},
     paired, sensitivity,
     spec::check_alpha,
 };
@@ -18,9 +19,8 @@ use crate::{
     task::TaskType,
 };
 
-/// A transformation of the run.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct RunTransformation {
     /// The transformation's name with parameters.
     pub label: String,
     /// The transformation's name without parameters.
@@ -45,7 +45,7 @@ impl EncoderForm {
 
 /// The encoders, transformations and data sets of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct RunSubjects<'a> {
     /// Encoders, in order.
     pub encoders: &'a [String],
     /// The form of each encoder; empty: none has one.
@@ -53,10 +53,10 @@ pub(crate) struct Scene<'a> {
     /// Position of the encoder that others are compared with.
     pub baseline: Option<usize>,
     /// Transformations, in order.
-    pub transformations: &'a [Named],
+    pub transformations: &'a [RunTransformation],
     /// Names and kinds of the data sets; `None` before they are loaded: then the data sets of rules
     /// are not checked.
-    pub datasets: Option<&'a [(String, TaskType)]>,
+    pub datasets: Option<&'a [DatasetTask]>,
     /// The group of each data set; empty: each is a group of its own.
     pub groups: &'a [String],
     /// Whether a judge rates how similar the rewrites are.
@@ -67,9 +67,9 @@ pub(crate) struct Scene<'a> {
 ///
 /// # Errors
 /// The first invalid rule, with its place and the nearest valid name.
-pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, GateError> {
+pub(crate) fn bind(gate: &Gate, subjects: &RunSubjects<'_>) -> Result<Option<BoundGate>, GateError> {
     let alpha = gate.alpha.unwrap_or(Gate::ALPHA);
-    let general = super::Place {
+    let general = super::RuleLocation {
         origin: String::new(),
         field: "gate".to_owned(),
     };
@@ -77,9 +77,9 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     gate.limits
         .check()
         .map_err(|(key, message)| general.wrong(key, message))?;
-    let sequential = gate.sequential.unwrap_or_default();
+    let sequential = gate.sequential.unwrap_or(GateSequential::Off);
     if gate.rules.is_empty() {
-        return if sequential == Sequential::Off {
+        return if sequential == GateSequential::Off {
             Ok(None)
         } else {
             Err(general.wrong(
@@ -89,21 +89,21 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         };
     }
     let adjust = gate.adjust.unwrap_or_default();
-    if adjust == Adjust::Holm && sequential != Sequential::Off {
+    if adjust == Adjust::Holm && sequential != GateSequential::Off {
         let message = "needs a single look at all results, and an early look does not have them; leave `adjust` or `sequential` out";
         return Err(general.wrong("adjust", message));
     }
-    let compared = scene.baseline.is_some() && scene.encoders.len() > 1;
+    let compared = subjects.baseline.is_some() && subjects.encoders.len() > 1;
     let rules: Vec<BoundRule> = gate
         .rules
         .iter()
         .filter(|rule| compared || rule.when == When::Always)
-        .map(|rule| bound(rule, gate, scene))
+        .map(|rule| bound(rule, gate, subjects))
         .collect::<Result<_, _>>()?;
     if rules.is_empty() {
         return Ok(None);
     }
-    let judged = judged(scene).filter(|e| rules.iter().any(|rule| rule.encoders.contains(e)));
+    let judged = judged(subjects).filter(|e| rules.iter().any(|rule| rule.encoders.contains(e)));
     let judged = judged.collect();
     for (i, one) in rules.iter().enumerate() {
         if rules[..i].iter().any(|earlier| earlier.title == one.title) {
@@ -115,7 +115,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         }
         let why = match one.basis {
             // Rules with bets were validated individually above.
-            _ if matches!(sequential, Sequential::Off | Sequential::Betting) => continue,
+            _ if matches!(sequential, GateSequential::Off | GateSequential::Betting) => continue,
             _ if one.rule.texts != Texts::All => {
                 let message = format!(
                     "is \"{}\", which needs all results, and an early look does not have them; leave `sequential` out",
@@ -140,41 +140,41 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         let message = format!("{why}: use basis = \"signed-rank\" (or \"student\"), or leave `sequential` out");
         return Err(one.rule.place.wrong("basis", message));
     }
-    let bound = Bound {
+    let bound = BoundGate {
         rules,
         alpha,
         undecided: gate.undecided.unwrap_or_default(),
         sequential,
         adjust,
         judged,
-        baseline: scene.baseline,
+        baseline: subjects.baseline,
     };
-    match scene.datasets.and_then(|_| undecidable(&bound)) {
+    match subjects.datasets.and_then(|_| undecidable(&bound)) {
         Some(error) => Err(error),
         None => Ok(Some(bound)),
     }
 }
 
 /// Positions of the encoders that are judged.
-fn judged(scene: &Scene<'_>) -> impl Iterator<Item = usize> {
-    let all = 0..scene.encoders.len();
-    all.filter(|e| scene.baseline != Some(*e) || scene.encoders.len() == 1)
+fn judged(subjects: &RunSubjects<'_>) -> impl Iterator<Item = usize> {
+    let all = 0..subjects.encoders.len();
+    all.filter(|e| subjects.baseline != Some(*e) || subjects.encoders.len() == 1)
 }
 
 /// The judged encoders to which a rule applies.
-fn encoders_of(rule: &Rule, scene: &Scene<'_>) -> Result<Vec<usize>, GateError> {
+fn encoders_of(rule: &Rule, subjects: &RunSubjects<'_>) -> Result<Vec<usize>, GateError> {
     let separation = rule.limit.measure() == Measure::Separation;
     let named = rule.form.as_ref().map(|form| canonical(form));
     let applies = |e: &usize| {
-        let form = scene.forms.get(*e);
+        let form = subjects.forms.get(*e);
         let name = form.map_or(EncoderForm::NONE, |form| &form.name);
         let searched = form.is_some_and(|form| form.is_search);
         named.as_ref().is_none_or(|named| name == named) && !(separation && searched)
     };
-    let encoders: Vec<usize> = judged(scene).filter(applies).collect();
+    let encoders: Vec<usize> = judged(subjects).filter(applies).collect();
     match &rule.form {
         Some(form) if encoders.is_empty() => {
-            let known: BTreeSet<&str> = scene.forms.iter().map(|form| form.name.as_str()).collect();
+            let known: BTreeSet<&str> = subjects.forms.iter().map(|form| form.name.as_str()).collect();
             let known: Vec<&str> = known.into_iter().collect();
             let message = format!(
                 "no judged encoder is in the form `{form}`, or the rule cannot be about it; forms of the run: {}; add one with \
@@ -193,7 +193,7 @@ fn canonical(form: &str) -> String {
         .map_or_else(|_| form.to_owned(), |form| form.to_string())
 }
 
-fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateError> {
+fn bound(rule: &Rule, gate: &Gate, subjects: &RunSubjects<'_>) -> Result<BoundRule, GateError> {
     let wrong = |key: &str, message: String| rule.place.wrong(key, message);
     rule.limit
         .check()
@@ -211,7 +211,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         );
         return Err(wrong("basis", message));
     }
-    check_texts(rule, scene)?;
+    check_texts(rule, subjects)?;
     if let Some(what) = rule.limit.paired() {
         paired::check(rule, what, basis)?;
     }
@@ -225,29 +225,29 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     }
     if rule.limit.measure().row().needs_baseline {
         let key = rule.limit.kind.name();
-        if scene.baseline.is_none() {
+        if subjects.baseline.is_none() {
             let message = "compares with a baseline encoder and none is named: add --baseline ID, or baseline = \"ID\" to \
                            the suite";
             return Err(wrong(key, message.to_owned()));
         }
-        if scene.encoders.len() < 2 {
+        if subjects.encoders.len() < 2 {
             let message = "the baseline is the only encoder of the run; name the encoders to compare with it";
             return Err(wrong(key, message.to_owned()));
         }
     }
-    let datasets = match scene.datasets {
+    let datasets = match subjects.datasets {
         Some(datasets) => select(rule, datasets)?,
         None => Vec::new(),
     };
-    if let (Some(what), Some(all)) = (rule.limit.paired(), scene.datasets) {
+    if let (Some(what), Some(all)) = (rule.limit.paired(), subjects.datasets) {
         paired::check_tasks(rule, what, datasets.iter().map(|d| &all[*d]))?;
     }
     let groups: HashSet<&str> = datasets
         .iter()
-        .filter_map(|d| scene.groups.get(*d))
+        .filter_map(|d| subjects.groups.get(*d))
         .map(String::as_str)
         .collect();
-    let units = if scene.groups.is_empty() {
+    let units = if subjects.groups.is_empty() {
         datasets.len()
     } else {
         groups.len()
@@ -258,25 +258,26 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
             rule,
             gate,
             basis,
-            scene.datasets.is_some() && units < Unit::FEWEST_GROUPS,
+            subjects.datasets.is_some() && units < Unit::FEWEST_GROUPS,
         ) =>
         {
             Basis::Bounded
         }
         _ => basis,
     };
-    let unit = unit(rule, basis, named, units, scene.datasets.is_some())?;
-    let (basis, unit) = if gate.sequential == Some(Sequential::Betting) {
-        let tasks = scene
+    let unit = unit(rule, basis, named, units, subjects.datasets.is_some())?;
+    let bounds = RuleBounds { basis, unit };
+    let RuleBounds { basis, unit } = if gate.sequential == Some(GateSequential::Betting) {
+        let tasks = subjects
             .datasets
-            .map(|all| datasets.iter().map(|d| all[*d].1).collect::<Vec<_>>());
-        bets::bound(rule, (basis, unit), tasks.as_deref())?
+            .map(|all| datasets.iter().map(|d| all[*d].task).collect::<Vec<_>>());
+        bets::bound(rule, bounds, tasks.as_deref())?
     } else {
-        (basis, unit)
+        bounds
     };
     Ok(BoundRule {
-        quantity: quantity(rule, scene.transformations)?,
-        encoders: encoders_of(rule, scene)?,
+        quantity: quantity(rule, subjects.transformations)?,
+        encoders: encoders_of(rule, subjects)?,
         units,
         unit,
         unit_by_default: named.is_none() && rule.limit.paired().is_none(),
@@ -291,7 +292,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
 /// Whether a margin without a basis is decided over items, because the signed-rank test needs
 /// groups.
 fn has_items(rule: &Rule, gate: &Gate, basis: Basis, few_groups: bool) -> bool {
-    let one_look = gate.sequential.unwrap_or_default() == Sequential::Off;
+    let one_look = gate.sequential.unwrap_or(GateSequential::Off) == GateSequential::Off;
     rule.limit.measure() == Measure::Difference
         && basis == Basis::SignedRank
         && rule.texts == Texts::All
@@ -302,7 +303,7 @@ fn has_items(rule: &Rule, gate: &Gate, basis: Basis, few_groups: bool) -> bool {
 }
 
 /// Checks whether the rule supports a subset of the rewrites.
-fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
+fn check_texts(rule: &Rule, subjects: &RunSubjects<'_>) -> Result<(), GateError> {
     let wrong = |message: String| Err(rule.place.wrong("texts", message));
     let name = rule.texts.name();
     if rule.texts == Texts::All {
@@ -314,7 +315,7 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     if rule.of == "original" {
         return wrong(format!("is \"{name}\", and the original texts are not rewrites"));
     }
-    if rule.texts == Texts::Accepted && !scene.rated {
+    if rule.texts == Texts::Accepted && !subjects.rated {
         return wrong(
             "is \"accepted\", and no judge rates how similar the rewrites are; name one with --judge, or as [judge] generator in the suite, with \
              the scale similarity"
@@ -369,7 +370,7 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
     }
 }
 
-fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
+fn quantity(rule: &Rule, run: &[RunTransformation]) -> Result<Quantity, GateError> {
     let wrong = |message: String| Err(rule.place.wrong("of", message));
     let of = rule.of.as_str();
     if rule.limit.measure() == Measure::Separation {
@@ -439,15 +440,15 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
     }
 }
 
-fn labels(run: &[Named]) -> String {
+fn labels(run: &[RunTransformation]) -> String {
     let labels: Vec<&str> = run.iter().map(|t| t.label.as_str()).collect();
     labels.join(", ")
 }
 
 /// Positions of the rule's data sets.
-fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, GateError> {
+fn select(rule: &Rule, datasets: &[DatasetTask]) -> Result<Vec<usize>, GateError> {
     let wrong = |key, message: String| Err(rule.place.wrong(key, message));
-    let names: Vec<&str> = datasets.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = datasets.iter().map(|one| one.name.as_str()).collect();
     if let Some(name) = &rule.dataset
         && !names.contains(&name.as_str())
     {
@@ -456,12 +457,12 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
     }
     let chosen: Vec<usize> = (0..datasets.len())
         .filter(|d| {
-            let (name, task) = &datasets[*d];
+            let DatasetTask { name, task } = &datasets[*d];
             rule.dataset.as_ref().is_none_or(|wanted| wanted == name) && rule.task.is_none_or(|wanted| wanted == *task)
         })
         .collect();
     if chosen.is_empty() {
-        let mut tasks: Vec<&str> = datasets.iter().map(|(_, task)| task.name()).collect();
+        let mut tasks: Vec<&str> = datasets.iter().map(|one| one.task.name()).collect();
         tasks.sort_unstable();
         tasks.dedup();
         let task = rule.task.map_or("", TaskType::name);
@@ -481,7 +482,7 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
 
 /// Refuses the first rule that would stay undecided for any scores, and describes how to make it
 /// decidable.
-fn undecidable(gate: &Bound) -> Option<GateError> {
+fn undecidable(gate: &BoundGate) -> Option<GateError> {
     let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
     gate.rules.iter().find_map(|rule| {
         let n = rule.units;

@@ -1,11 +1,20 @@
 //! A gate and its rules after they are bound to a run.
 
-use super::{Adjust, Basis, Measure, OnUndecided, Rule, RuleLimit, Sequential, Side, Unit, limits::Settled};
-use crate::{profile::Axis, separation::Kind};
+use isomer_proto::eval::v1::GateSequential;
+
+use super::{Adjust, Basis, Measure, OnUndecided, Rule, RuleLimit, Side, Unit, limits::ResolvedLimits};
+use crate::{profile::Axis, separation::Kind, task::TaskType};
+
+/// Name and task of a data set, or of a group of data sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DatasetTask {
+    pub name: String,
+    pub task: TaskType,
+}
 
 /// A gate that has been validated for the run.
 #[derive(Debug, Clone)]
-pub(crate) struct Bound {
+pub(crate) struct BoundGate {
     /// The rules; at least one.
     pub rules: Vec<BoundRule>,
     /// Error probability.
@@ -13,13 +22,20 @@ pub(crate) struct Bound {
     /// The effect of an undecided gate.
     pub undecided: OnUndecided,
     /// Whether the run has rounds, and how they share the error probability.
-    pub sequential: Sequential,
+    pub sequential: GateSequential,
     /// How the error probability is adjusted for several encoders.
     pub adjust: Adjust,
     /// Positions of the encoders that are judged.
     pub judged: Vec<usize>,
     /// Position of the encoder that others are compared with.
     pub baseline: Option<usize>,
+}
+
+/// The bounds that decide a rule.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RuleBounds {
+    pub basis: Basis,
+    pub unit: Unit,
 }
 
 /// A rule that has been validated for the run.
@@ -43,7 +59,7 @@ pub(crate) struct BoundRule {
     pub unit: Unit,
     pub unit_by_default: bool,
     /// The conditions under which the rule is invalid.
-    pub limits: Settled,
+    pub limits: ResolvedLimits,
 }
 
 impl BoundRule {

@@ -3,13 +3,14 @@
 use super::{
     Adjust, Basis, Measure, OnUndecided, Unit, ValidityLimit,
     adjust::{self, Level},
-    bets::{self, ItemSequences},
-    bound::{Bound, BoundRule, Quantity},
-    observe::{Source, SubsetScores, observations, range},
-    sensitivity::{self, Separations},
+    bets,
+    bound::{BoundGate, BoundRule, Quantity},
+    look::{Look, RuleCase},
+    observe::{observations, range},
+    sensitivity,
     spec::{bounds, refused},
-    validity::{AtChance, Facts, Shares, shares},
-    worst::{self, ItemStrata},
+    validity::{ChanceDatasets, CoveredTexts, Facts, Shares, shares},
+    worst,
 };
 use crate::{
     profile::Grid,
@@ -24,34 +25,8 @@ use crate::{
     },
 };
 
-/// The results so far, and the error probability that this look may spend.
-#[derive(Debug, Clone)]
-pub(crate) struct Look<'a> {
-    /// Data sets with results, by position.
-    pub datasets: &'a [usize],
-    /// Number of seeds with results, starting with the first.
-    pub seeds: usize,
-    /// Error probability that this look may spend.
-    pub alpha: f64,
-    /// The look's number, from 1.
-    pub round: usize,
-    /// Counts of the texts.
-    pub facts: Facts<'a>,
-    /// Scores of the rules on a subset of the rewrites.
-    pub subsets: &'a SubsetScores,
-    /// Results of the rules on separation.
-    pub separation: &'a Separations,
-    /// Items of the rules over items.
-    pub items: &'a ItemStrata,
-    /// Items of the rules decided by betting, in the order of their draw.
-    pub sequences: &'a ItemSequences,
-    /// Number of looks that share the error probability of a rule on separation. Used with betting,
-    /// because looks at other rules then spend nothing.
-    pub shared_by: usize,
-}
-
 /// Makes a look. It does not change decisions of an earlier look.
-pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
+pub(crate) fn look(gate: &BoundGate, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
     let tests = tests(gate, grid, look);
     let mut encoders: Vec<EncoderVerdict> = gate
         .judged
@@ -61,19 +36,11 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
                 let name = &grid.encoders[encoder];
                 report.encoders.iter().find(|own| own.encoder == *name)
             });
-            let rules = gate.rules.iter().enumerate().map(|(r, rule)| {
-                let decided = before.and_then(|own| own.rules.get(r));
+            let rules = RuleCase::all(gate, grid, look, encoder).map(|case| {
+                let decided = before.and_then(|own| own.rules.get(case.position));
                 match decided.filter(|own| own.verdict.is_decided()) {
                     Some(decided) => decided.clone(),
-                    None => decide_rule(
-                        gate,
-                        (r, rule),
-                        grid,
-                        encoder,
-                        look,
-                        Level(look.alpha),
-                        tests.get(&(encoder, r)),
-                    ),
+                    None => decide_rule(case, Level(look.alpha), tests.get(&case.key())),
                 }
             });
             EncoderVerdict {
@@ -84,11 +51,10 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
         })
         .collect();
     if gate.adjust == Adjust::Holm {
-        adjust::over_encoders(&mut encoders, look.alpha, |place, level| {
-            let encoder = gate.judged[place];
-            let rules = gate.rules.iter().enumerate();
-            rules
-                .map(|(r, rule)| decide_rule(gate, (r, rule), grid, encoder, look, level, tests.get(&(encoder, r))))
+        adjust::over_encoders(&mut encoders, look.alpha, |position, level| {
+            let cases = RuleCase::all(gate, grid, look, gate.judged[position]);
+            cases
+                .map(|case| decide_rule(case, level, tests.get(&case.key())))
                 .collect()
         });
     }
@@ -116,7 +82,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
 }
 
 /// Describes the units of the rules on scores.
-fn counted(gate: &Bound, grid: &Grid) -> String {
+fn counted(gate: &BoundGate, grid: &Grid) -> String {
     let groups = if grid.members().len() == grid.datasets.len() {
         "data sets, seeds averaged first"
     } else {
@@ -163,40 +129,26 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
     }
 }
 
-/// Data sets of a rule that have results.
-fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
-    rule.datasets
-        .iter()
-        .copied()
-        .filter(|d| look.datasets.contains(d))
-        .collect()
-}
-
 /// A test against the baseline, by encoder and rule.
 type Tests = std::collections::BTreeMap<(usize, usize), NonInferiority>;
 
 /// All tests against the baseline, which form one family for Holm's adjustment. Rules without
 /// numbers are not members.
-fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
+fn tests(gate: &BoundGate, grid: &Grid, look: &Look<'_>) -> Tests {
     let mut members = Vec::new();
     let mut comparisons = Vec::new();
     for &encoder in &gate.judged {
-        let own = |rule: &BoundRule| rule.is_test() && rule.encoders.contains(&encoder);
-        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| own(rule)) {
-            let own = within(rule, look);
-            let source = Source {
-                grid,
-                subsets: look.subsets,
-            };
-            let Ok(series) = observations((r, rule), source, encoder, gate.baseline, &own, look.seeds) else {
+        let is_test = |case: &RuleCase<'_>| case.rule.is_test() && case.rule.encoders.contains(&encoder);
+        for case in RuleCase::all(gate, grid, look, encoder).filter(is_test) {
+            let Ok(series) = observations(case, &case.datasets()) else {
                 continue;
             };
             let differences: Option<Vec<f64>> = series.iter().map(|seeds| stats::mean(seeds)).collect();
             if let Some(differences) = differences.filter(|differences| !differences.is_empty()) {
-                members.push((encoder, r));
+                members.push(case.key());
                 comparisons.push(Comparison {
                     differences,
-                    margin: rule.rule.limit.value,
+                    margin: case.rule.rule.limit.value,
                 });
             }
         }
@@ -212,19 +164,12 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     }
 }
 
-fn decide_rule(
-    gate: &Bound,
-    (position, rule): (usize, &BoundRule),
-    grid: &Grid,
-    encoder: usize,
-    look: &Look<'_>,
-    Level(alpha): Level,
-    test: Option<&NonInferiority>,
-) -> RuleVerdict {
+fn decide_rule(case: RuleCase<'_>, Level(alpha): Level, test: Option<&NonInferiority>) -> RuleVerdict {
+    let (look, encoder, rule) = (case.look, case.encoder, case.rule);
     if !rule.encoders.contains(&encoder) {
         return not_applicable(rule);
     }
-    let own = within(rule, look);
+    let own = case.datasets();
     let mut verdict = RuleVerdict {
         units: own.len(),
         seeds: look.seeds,
@@ -238,22 +183,18 @@ fn decide_rule(
     }
     if matches!(rule.quantity, Quantity::Separation(_)) {
         verdict.alpha = alpha / look.shared_by.max(1) as f64;
-        let verdict = sensitivity::decide(rule, look.separation.get(&(encoder, position)), verdict);
-        return valid(verdict, rule, encoder, grid, look, &own);
+        let verdict = sensitivity::decide(rule, look.separation.get(&case.key()), verdict);
+        return valid(verdict, case, &own);
     }
     if rule.rule.limit.paired().is_some() {
         verdict.over = Some(rule.unit);
-        match over_items(look, (encoder, position), rule, alpha) {
+        match over_items(case, alpha) {
             Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
             Err(why) => verdict.note = Some(why),
         }
-        return valid(verdict, rule, encoder, grid, look, &own);
+        return valid(verdict, case, &own);
     }
-    let source = Source {
-        grid,
-        subsets: look.subsets,
-    };
-    let series = match observations((position, rule), source, encoder, gate.baseline, &own, look.seeds) {
+    let series = match observations(case, &own) {
         Ok(series) => series,
         Err(why) => {
             (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
@@ -263,36 +204,35 @@ fn decide_rule(
     (verdict.units, verdict.seeds) = (series.len(), series.first().map_or(0, Vec::len));
     verdict.over = Some(rule.unit);
     if rule.is_worst() {
-        let verdict = worst::decide(rule, (encoder, position), grid, look.items, &series, verdict);
-        return valid(verdict, rule, encoder, grid, look, &own);
+        let verdict = worst::decide(case, &series, verdict);
+        return valid(verdict, case, &own);
     }
     let decision = match rule.unit {
         Unit::Group => {
             let held = Rule {
                 limit: rule.rule.limit.held(),
-                basis: bounds(rule.basis, range(rule, grid, encoder, &own)),
+                basis: bounds(rule.basis, range(rule, case.grid, encoder, &own)),
                 alpha,
             };
             decide(&held, &series).map(plain).map_err(|error| refused(&error))
         }
         Unit::Item if rule.basis == Basis::Betting => {
-            bets::decide(rule, alpha, look.sequences.get(&(encoder, position)))
-                .map(|(decision, said)| (decision, Some(said)))
+            bets::decide(rule, alpha, look.sequences.get(&case.key())).map(|(decision, said)| (decision, Some(said)))
         }
-        Unit::Item => over_items(look, (encoder, position), rule, alpha),
+        Unit::Item => over_items(case, alpha),
     };
     match decision {
         Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
         Err(why) => {
             // The rule is undecided, but if its texts were not rewritten, it is invalid.
             verdict.note = Some(why);
-            return valid(verdict, rule, encoder, grid, look, &own);
+            return valid(verdict, case, &own);
         }
     }
     if rule.is_test() {
-        tested(&mut verdict, test, gate);
+        tested(&mut verdict, test, case.gate);
     }
-    valid(verdict, rule, encoder, grid, look, &own)
+    valid(verdict, case, &own)
 }
 
 /// The verdict of a rule on an encoder to which it does not apply: it does not fail the encoder.
@@ -309,14 +249,9 @@ fn not_applicable(rule: &BoundRule) -> RuleVerdict {
     }
 }
 
-fn over_items(
-    look: &Look<'_>,
-    place: (usize, usize),
-    rule: &BoundRule,
-    alpha: f64,
-) -> Result<(Decision, Option<String>), String> {
-    match look.items.get(&place) {
-        Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata)
+fn over_items(case: RuleCase<'_>, alpha: f64) -> Result<(Decision, Option<String>), String> {
+    match case.look.items.get(&case.key()) {
+        Some(Ok(strata)) => decide_items(case.rule.rule.limit.held(), alpha, strata)
             .map(plain)
             .map_err(|error| refused(&error)),
         Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
@@ -325,32 +260,23 @@ fn over_items(
 }
 
 /// The verdict, or invalid if the texts or the original scores do not allow a decision.
-fn valid(
-    mut verdict: RuleVerdict,
-    rule: &BoundRule,
-    encoder: usize,
-    grid: &Grid,
-    look: &Look<'_>,
-    datasets: &[usize],
-) -> RuleVerdict {
-    validate(&mut verdict, rule, encoder, grid, &look.facts, (datasets, look.seeds));
+fn valid(mut verdict: RuleVerdict, case: RuleCase<'_>, datasets: &[usize]) -> RuleVerdict {
+    let covered = CoveredTexts {
+        facts: &case.look.facts,
+        datasets,
+        seeds: case.look.seeds,
+    };
+    validate(&mut verdict, case.rule, case.encoder, case.grid, covered);
     verdict
 }
 
 /// Records the shares of the texts that a rule covers, and makes its verdict invalid if they or the
 /// original scores do not allow a decision.
-fn validate(
-    verdict: &mut RuleVerdict,
-    rule: &BoundRule,
-    encoder: usize,
-    grid: &Grid,
-    facts: &Facts<'_>,
-    (datasets, seeds): (&[usize], usize),
-) {
-    let mut shares: Shares = shares(rule, encoder, &grid.columns, facts, datasets, seeds);
+fn validate(verdict: &mut RuleVerdict, rule: &BoundRule, encoder: usize, grid: &Grid, covered: CoveredTexts<'_>) {
+    let mut shares: Shares = shares(rule, encoder, &grid.columns, covered);
     let separation = matches!(rule.quantity, Quantity::Separation(_));
     let why = shares.invalid(rule.limits, separation);
-    let at_chance = AtChance::of(rule, encoder, grid, facts.levels, datasets);
+    let at_chance = ChanceDatasets::of(rule, encoder, grid, covered);
     verdict.rewrites = shares.report().filter(|_| !separation);
     shares
         .known
@@ -371,24 +297,30 @@ fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
     (verdict.units_needed, verdict.seeds_needed) = (None, None);
 }
 
-/// Checks decisions made in rounds against ratings that were made later. `places`: position in the
-/// grid of each data set of the rules; `None` if the grid does not contain it.
-pub(crate) fn apply_ratings(
-    gate: &Bound,
-    grid: &Grid,
-    report: &mut GateReport,
-    facts: &Facts<'_>,
-    (places, seeds): (&[Option<usize>], usize),
-) {
+/// The complete results of a run, with ratings that were made after the decisions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RatedRun<'a> {
+    pub grid: &'a Grid,
+    pub facts: &'a Facts<'a>,
+    /// Position in the grid of each data set of the rules; `None` if the grid does not contain it.
+    pub datasets: &'a [Option<usize>],
+    /// Number of seeds with results.
+    pub seeds: usize,
+}
+
+/// Checks decisions made in rounds against ratings that were made later.
+pub(crate) fn apply_ratings(gate: &BoundGate, report: &mut GateReport, run: &RatedRun<'_>) {
     for (one, &encoder) in report.encoders.iter_mut().zip(&gate.judged) {
-        for (said, rule) in one.rules.iter_mut().zip(&gate.rules) {
-            let own: Vec<usize> = rule
-                .datasets
-                .iter()
-                .filter_map(|d| places.get(*d).copied().flatten())
-                .collect();
-            if said.verdict != GateVerdict::Invalid && !said.not_applicable {
-                validate(said, rule, encoder, grid, facts, (&own, seeds));
+        for (verdict, rule) in one.rules.iter_mut().zip(&gate.rules) {
+            let own = rule.datasets.iter();
+            let own: Vec<usize> = own.filter_map(|d| run.datasets.get(*d).copied().flatten()).collect();
+            if verdict.verdict != GateVerdict::Invalid && !verdict.not_applicable {
+                let covered = CoveredTexts {
+                    facts: run.facts,
+                    datasets: &own,
+                    seeds: run.seeds,
+                };
+                validate(verdict, rule, encoder, run.grid, covered);
             }
         }
     }
@@ -396,7 +328,7 @@ pub(crate) fn apply_ratings(
 }
 
 /// Sets the verdicts of the encoders and of the gate.
-fn conclude(gate: &Bound, report: &mut GateReport) {
+fn conclude(gate: &BoundGate, report: &mut GateReport) {
     for one in &mut report.encoders {
         one.verdict = GateVerdict::of_all(one.rules.iter().map(|rule| rule.verdict));
     }
@@ -463,7 +395,7 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rul
 }
 
 /// The Holm-adjusted test decides, not the bounds, which are those of this rule alone.
-fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound) {
+fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &BoundGate) {
     let Some(test) = test else {
         verdict.verdict = GateVerdict::Undecided;
         verdict.note = Some("the test against the baseline could not be made".to_owned());

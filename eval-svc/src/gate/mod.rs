@@ -64,6 +64,7 @@ mod bind;
 mod bound;
 mod decide;
 mod limits;
+mod look;
 mod observe;
 mod paired;
 mod sensitivity;
@@ -75,15 +76,17 @@ mod validity;
 mod worst;
 
 pub(crate) use bets::{ItemSequences, Sequence, check_items};
-pub(crate) use bind::{EncoderForm, Named, Scene, bind};
-pub(crate) use bound::{Bound, BoundRule, Quantity};
-pub(crate) use decide::{Look, apply_ratings, look};
+pub(crate) use bind::{EncoderForm, RunSubjects, RunTransformation, bind};
+pub(crate) use bound::{BoundGate, BoundRule, DatasetTask, Quantity};
+pub(crate) use decide::{RatedRun, apply_ratings, look};
 pub use limits::{Limits, LimitsMessage, check_share};
-pub(crate) use observe::SubsetScores;
+pub(crate) use look::{ItemStrata, Look, SubsetScores};
 pub(crate) use sensitivity::{Separations, check_separation, check_texts};
+pub(crate) use spec::spending;
 pub use spec::{
-    Adjust, Basis, Gate, GateError, Measure, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Side, Texts,
-    Unit, ValidityLimit, When, check_alpha,
+    Adjust, Basis, Gate, GateError, Measure, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Side, Texts, Unit,
+    ValidityLimit, When, check_alpha,
 };
-pub(crate) use validity::{ChanceLevels, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
-pub(crate) use worst::ItemStrata;
+pub(crate) use validity::{
+    ChanceLevels, Cut, CutCounts, EncodingCounts, Facts, RatedCounts, RatingCounts, RewriteCounts, Rewrites,
+};

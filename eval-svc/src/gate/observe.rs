@@ -1,10 +1,9 @@
 //! A rule's observations from a grid of scores: one series per data set, with one value per seed.
 
-use std::collections::BTreeMap;
-
 use super::{
     Measure, Texts,
     bound::{BoundRule, Quantity},
+    look::RuleCase,
 };
 use crate::{
     profile::{Grid, axis_series, total_series},
@@ -25,41 +24,33 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
-/// Values of the rules on a subset of the rewrites, by position of the encoder and of the rule: for
-/// each of the rule's data sets one value per seed, which is a drop, or a score if the rule limits
-/// scores. Otherwise the reason why there are none.
-pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, String>>;
-
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    /// All scores.
-    pub grid: &'a Grid,
-    /// Scores on a subset of the rewrites.
-    pub subsets: &'a SubsetScores,
+/// A rule's values on a data set for an encoder, one per seed.
+struct RuleValues {
+    values: Vec<f64>,
+    /// Whether they are drops already.
+    are_drops: bool,
 }
 
-impl Source<'_> {
-    /// A rule's values on a data set, one per seed; `true`: they are already drops.
-    fn series(
-        self,
-        (position, rule): (usize, &BoundRule),
-        encoder: usize,
-        dataset: usize,
-        seeds: usize,
-    ) -> Result<(Vec<f64>, bool), String> {
-        if rule.rule.texts == Texts::All {
-            return Ok((scores(self.grid, encoder, dataset, rule.quantity, seeds), false));
+fn values(case: RuleCase<'_>, encoder: usize, dataset: usize) -> Result<RuleValues, String> {
+    let RuleCase { grid, look, rule, .. } = case;
+    if rule.rule.texts == Texts::All {
+        return Ok(RuleValues {
+            values: scores(grid, encoder, dataset, rule.quantity, look.seeds),
+            are_drops: false,
+        });
+    }
+    let position = rule.datasets.iter().position(|own| *own == dataset);
+    match (look.subsets.get(&(encoder, case.position)), position) {
+        (Some(Ok(all)), Some(position)) => {
+            let mut values = all.get(position).cloned().unwrap_or_default();
+            values.truncate(look.seeds);
+            Ok(RuleValues {
+                values,
+                are_drops: rule.is_drop(),
+            })
         }
-        let place = rule.datasets.iter().position(|own| *own == dataset);
-        match (self.subsets.get(&(encoder, position)), place) {
-            (Some(Ok(all)), Some(place)) => {
-                let mut own = all.get(place).cloned().unwrap_or_default();
-                own.truncate(seeds);
-                Ok((own, rule.is_drop()))
-            }
-            (Some(Err(why)), _) => Err(why.clone()),
-            _ => Err("the items whose texts it looks at are not known".to_owned()),
-        }
+        (Some(Err(why)), _) => Err(why.clone()),
+        _ => Err("the items whose texts it looks at are not known".to_owned()),
     }
 }
 
@@ -69,23 +60,16 @@ impl Source<'_> {
 ///
 /// # Errors
 /// The reason why such a number does not exist, for a reader of the report: the rule is invalid.
-pub(super) fn observations(
-    (position, rule): (usize, &BoundRule),
-    source: Source<'_>,
-    encoder: usize,
-    baseline: Option<usize>,
-    datasets: &[usize],
-    seeds: usize,
-) -> Result<Vec<Vec<f64>>, String> {
-    let grid = source.grid;
+pub(super) fn observations(case: RuleCase<'_>, datasets: &[usize]) -> Result<Vec<Vec<f64>>, String> {
+    let (grid, encoder, rule) = (case.grid, case.encoder, case.rule);
     let mut all = Vec::with_capacity(datasets.len());
     for &dataset in datasets {
         let name = &grid.datasets[dataset];
-        let (own, dropped) = source.series((position, rule), encoder, dataset, seeds)?;
+        let RuleValues { values: own, are_drops } = values(case, encoder, dataset)?;
         let original = grid.original[encoder][dataset];
         let series: Vec<f64> = match rule.rule.limit.measure() {
             Measure::Score | Measure::Separation => own,
-            Measure::Drop if dropped => own,
+            Measure::Drop if are_drops => own,
             Measure::Drop => own.iter().map(|score| original - score).collect(),
             Measure::DropPercent => {
                 if original <= 0.0 {
@@ -100,10 +84,10 @@ pub(super) fn observations(
                 return Err("it is about items, not about scores".to_owned());
             }
             Measure::Difference => {
-                let Some(baseline) = baseline else {
+                let Some(baseline) = case.gate.baseline else {
                     return Err("no baseline encoder was named".to_owned());
                 };
-                let (other, _) = source.series((position, rule), baseline, dataset, seeds)?;
+                let other = values(case, baseline, dataset)?.values;
                 own.iter().zip(other).map(|(own, other)| own - other).collect()
             }
         };

@@ -1,13 +1,13 @@
 //! `max_negative_flips` and `min_overlap`: rules on the items of an encoder and of the baseline.
 
-use super::{Basis, GateError, Rule, Unit};
+use super::{Basis, GateError, Rule, Unit, bound::DatasetTask};
 use crate::{
-    report::{Paired, diff::Right},
+    report::{PairedQuantity, diff::Right},
     task::TaskType,
 };
 
 /// Validates the settings of a rule on items of two encoders.
-pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), GateError> {
+pub(super) fn check(rule: &Rule, paired: PairedQuantity, basis: Basis) -> Result<(), GateError> {
     let name = rule.limit.kind.name();
     if basis != Basis::Bounded {
         let message = format!("is {}; {name} has bounds over items: leave `basis` out", basis.name());
@@ -27,12 +27,12 @@ pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), Gat
 /// it would let them pass unchecked.
 pub(super) fn check_tasks<'a>(
     rule: &Rule,
-    paired: Paired,
-    datasets: impl Iterator<Item = &'a (String, TaskType)>,
+    paired: PairedQuantity,
+    datasets: impl Iterator<Item = &'a DatasetTask>,
 ) -> Result<(), GateError> {
     let without: Vec<String> = datasets
-        .filter(|(_, task)| !paired.is_of(*task))
-        .map(|(name, task)| format!("{name} ({task})"))
+        .filter(|one| !paired.is_of(one.task))
+        .map(|one| format!("{} ({})", one.name, one.task))
         .collect();
     if without.is_empty() {
         return Ok(());
@@ -44,12 +44,12 @@ pub(super) fn check_tasks<'a>(
     Err(rule.place.wrong(rule.limit.kind.name(), message))
 }
 
-fn undefined(paired: Paired, of: &str) -> String {
+fn undefined(paired: PairedQuantity, of: &str) -> String {
     match paired {
-        Paired::NegativeFlips => format!(
+        PairedQuantity::NegativeFlips => format!(
             "there is no flip of {of}: an item is right or wrong in {} alone",
             Right::TASKS.map(TaskType::name).join(", ")
         ),
-        Paired::Overlap => format!("there are no result lists of {of}: they are kept of retrieval alone"),
+        PairedQuantity::Overlap => format!("there are no result lists of {of}: they are kept of retrieval alone"),
     }
 }

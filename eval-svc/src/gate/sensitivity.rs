@@ -14,7 +14,7 @@ use isomer_config::spelling::suggest;
 
 use super::{
     Gate, GateError, Measure,
-    bound::{Bound, BoundRule, Quantity},
+    bound::{BoundGate, BoundRule, Quantity},
     spec::SEPARATION,
 };
 use crate::{
@@ -81,7 +81,7 @@ pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<()
 /// # Errors
 /// The first such rule, with the number of texts it needs.
 pub(crate) fn check_texts(
-    gate: &Bound,
+    gate: &BoundGate,
     looks: usize,
     texts: impl Fn(Option<Kind>, &[usize]) -> u64,
 ) -> Result<(), GateError> {
@@ -127,7 +127,7 @@ fn texts_needed(share: f64, limit: f64, alpha: f64) -> Option<u64> {
     steps.take_while(|n| *n <= MOST_NEEDED).find(|n| decides(*n))
 }
 
-impl Bound {
+impl BoundGate {
     /// Positions of the rules on separation, with their kinds and data sets.
     pub(crate) fn separations(&self) -> impl Iterator<Item = (usize, Option<Kind>, &[usize])> {
         self.rules

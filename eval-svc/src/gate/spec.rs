@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use isomer_proto::{ProtoEnum, eval::v1::GateSequential};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use isomer_report::terms::{Adjust, Basis, Measure, OnUndecided, RuleKind, Side, Texts, Unit, ValidityLimit};
 
 use super::limits::Limits;
 use crate::{
-    report::{Paired, terms::RuleScope},
+    report::{PairedQuantity, terms::RuleScope},
     stats::{
         StatsError,
         gate::{Limit, bounded::Range, rule, spending::Spending},
@@ -38,7 +39,8 @@ pub struct Gate {
     #[serde(flatten)]
     pub limits: Limits,
     /// Whether the run stops as soon as all rules are decided; default: no.
-    pub sequential: Option<Sequential>,
+    #[serde(serialize_with = "hyphenated")]
+    pub sequential: Option<GateSequential>,
     /// How the error probability is adjusted for several encoders; default: it holds for each.
     pub adjust: Option<Adjust>,
     /// In a request: whether the suite's rules are ignored.
@@ -74,7 +76,7 @@ pub struct Rule {
     #[serde(flatten)]
     pub limits: Limits,
     /// The place where the rule was written.
-    pub place: Place,
+    pub place: RuleLocation,
 }
 
 /// The runs that a rule applies to.
@@ -88,17 +90,7 @@ pub enum When {
     Baseline,
 }
 
-impl When {
-    pub const ALL: [Self; 2] = [Self::Always, Self::Baseline];
-
-    /// The spelling in a suite.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Baseline => "baseline",
-        }
-    }
-}
+isomer_names::names!(When { Always = "always", Baseline = "baseline" });
 
 /// Kind and value of the limit that a rule sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -130,27 +122,11 @@ impl TryFrom<BTreeMap<RuleKind, f64>> for RuleLimit {
 
 /// The place where a gate or rule was written, for error messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct RuleLocation {
     /// For example `nightly.toml:12`; empty: in the request.
     pub origin: String,
     /// Path of the field, for example `gate.rule[0]`.
     pub field: String,
-}
-
-/// Whether a run has rounds, and how the error probability is spent on the looks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sequential {
-    /// One look at all results.
-    #[default]
-    Off,
-    /// Spends the error probability approximately evenly.
-    Pocock,
-    /// Spends little early and most at the end.
-    ObrienFleming,
-    /// Rounds over the items of one data set, decided by a betting test, whose error probability
-    /// holds for any number of looks.
-    Betting,
 }
 
 /// A rule that is invalid for the run.
@@ -165,7 +141,7 @@ pub struct GateError {
     pub message: String,
 }
 
-impl Place {
+impl RuleLocation {
     /// An error about a field of the gate or rule at this place; an empty `key` means the whole
     /// gate or rule.
     pub(super) fn wrong(&self, key: &str, message: impl Into<String>) -> GateError {
@@ -289,10 +265,10 @@ impl RuleLimit {
 
     /// The value compared for each item of the encoder and the baseline; `None` for rules on scores
     /// and separation.
-    pub(crate) fn paired(self) -> Option<Paired> {
+    pub(crate) fn paired(self) -> Option<PairedQuantity> {
         match self.measure() {
-            Measure::NegativeFlips => Some(Paired::NegativeFlips),
-            Measure::Overlap => Some(Paired::Overlap),
+            Measure::NegativeFlips => Some(PairedQuantity::NegativeFlips),
+            Measure::Overlap => Some(PairedQuantity::Overlap),
             Measure::Drop | Measure::DropPercent | Measure::Score | Measure::Difference | Measure::Separation => None,
         }
     }
@@ -353,27 +329,17 @@ pub(super) fn bounds(basis: Basis, range: Range) -> rule::Basis {
     }
 }
 
-impl Sequential {
-    /// All variants.
-    pub const ALL: [Self; 4] = [Self::Off, Self::Pocock, Self::ObrienFleming, Self::Betting];
-
-    /// The spelling in a suite.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Pocock => "pocock",
-            Self::ObrienFleming => "obrien-fleming",
-            Self::Betting => "betting",
-        }
+/// How the error probability is spent; `None` with a single look, and with bets, whose looks spend
+/// nothing.
+pub(crate) fn spending(sequential: GateSequential) -> Option<Spending> {
+    match sequential {
+        GateSequential::Unspecified | GateSequential::Off | GateSequential::Betting => None,
+        GateSequential::Pocock => Some(Spending::Pocock),
+        GateSequential::ObrienFleming => Some(Spending::OBrienFleming),
     }
+}
 
-    /// How the error probability is spent; `None` with a single look, and with bets, whose looks
-    /// spend nothing.
-    pub(crate) fn spending(self) -> Option<Spending> {
-        match self {
-            Self::Off | Self::Betting => None,
-            Self::Pocock => Some(Spending::Pocock),
-            Self::ObrienFleming => Some(Spending::OBrienFleming),
-        }
-    }
+/// Records of runs spell a value as a suite does, with hyphens.
+fn hyphenated<S: Serializer>(sequential: &Option<GateSequential>, serializer: S) -> Result<S::Ok, S::Error> {
+    sequential.map(ProtoEnum::dashed).serialize(serializer)
 }

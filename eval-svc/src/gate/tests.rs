@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use isomer_proto::eval::v1::GateSequential;
 use isomer_scoring::chance::{Chance, ChanceLevel};
 
 use super::*;
@@ -29,7 +30,7 @@ fn rule(limit: RuleLimit) -> Rule {
         texts: Texts::All,
         when: When::Always,
         limits: Limits::default(),
-        place: Place {
+        place: RuleLocation {
             origin: "n.toml:7".to_owned(),
             field: "gate.rule[0]".to_owned(),
         },
@@ -62,22 +63,25 @@ fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
     grid
 }
 
-fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, GateError> {
-    let named = RUN.map(|(label, name, axis)| Named {
+fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<BoundGate, GateError> {
+    let named = RUN.map(|(label, name, axis)| RunTransformation {
         label: label.to_owned(),
         name,
         axis,
     });
-    let datasets: Vec<(String, TaskType)> = grid
+    let datasets: Vec<DatasetTask> = grid
         .datasets
         .iter()
         .enumerate()
         .map(|(d, name)| {
-            let task = if d % 3 == 2 { TaskType::Retrieval } else { TaskType::Sts };
-            (name.clone(), task)
+            let (name, task) = (
+                name.clone(),
+                if d % 3 == 2 { TaskType::Retrieval } else { TaskType::Sts },
+            );
+            DatasetTask { name, task }
         })
         .collect();
-    let scene = Scene {
+    let subjects = RunSubjects {
         encoders: &grid.encoders,
         forms: &[],
         baseline,
@@ -86,12 +90,21 @@ fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, Gat
         groups: &grid.groups,
         rated: false,
     };
-    bind(gate, &scene).map(Option::unwrap)
+    bind(gate, &subjects).map(Option::unwrap)
 }
 
-fn complaint(rule: Rule) -> String {
+fn complaint(rule: Rule) -> GateError {
     let grid = grid(&["a", "b"], &[1.0, 2.0]);
-    bound(&gate(vec![rule]), &grid, None).unwrap_err().to_string()
+    bound(&gate(vec![rule]), &grid, None).unwrap_err()
+}
+
+/// Asserts the field of an error, and parts of its message: numbers, names and keys.
+#[track_caller]
+fn refused(error: &GateError, field: &str, parts: &[&str]) {
+    assert_eq!(error.field, field, "{error}");
+    for part in parts {
+        assert!(error.message.contains(part), "{part}: {error}");
+    }
 }
 
 fn facts(rewrites: &RewriteCounts) -> Facts<'_> {
@@ -185,7 +198,7 @@ fn six_drops_pass_fail_or_stay_undecided_by_their_signed_rank_bounds() {
     );
     let close = said(rule(RuleLimit::new(RuleKind::MaxDrop, 4.0)), &SIX);
     assert!(
-        close.units_needed.unwrap() > 6 && close.remark().contains("data sets (now 6)"),
+        close.units_needed.unwrap() > 6 && close.remark().contains("(now 6)"),
         "{close:?}"
     );
 }
@@ -203,7 +216,7 @@ fn student_bounds_are_the_means_and_points_have_none() {
     let point = said(with(Basis::Point, 3.5), &SIX);
     assert_eq!((point.verdict, point.low, point.high), (GateVerdict::Pass, None, None));
     let narrow = said(with(Basis::Bootstrap, 30.0), &SIX);
-    assert!(narrow.note.unwrap().contains("too narrow"));
+    assert!(narrow.note.unwrap().contains("narrow"));
 }
 
 #[test]
@@ -260,19 +273,16 @@ fn one_data_set_is_undecided_on_bounds_and_says_that_no_test_is_possible() {
     let alone = said_early(rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)), &[1.0; 6], 1);
     assert_eq!(alone.verdict, GateVerdict::Undecided);
     assert_eq!(alone.estimate, Some(1.0));
-    assert!(alone.note.as_ref().unwrap().contains("one data set only"), "{alone:?}");
-    assert!(
-        alone.remark().contains("about 5 data sets (now 1)"),
-        "{}",
-        alone.remark()
-    );
+    assert!(alone.note.is_some(), "{alone:?}");
+    assert_eq!(alone.units_needed, Some(5));
+    assert!(alone.remark().contains("(now 1)"), "{}", alone.remark());
     let four = said_early(
         rule(RuleLimit::new(RuleKind::MaxDrop, 50.0)),
         &[1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
         4,
     );
     assert_eq!((four.verdict, four.units_needed), (GateVerdict::Undecided, Some(5)));
-    assert!(four.note.unwrap().contains("4 data sets allow no signed-rank bound"));
+    assert!(four.note.unwrap().contains("signed-rank"));
 }
 
 #[test]
@@ -285,7 +295,7 @@ fn drops_of_zero_everywhere_keep_a_limit_of_zero_and_a_missing_number_is_invalid
         &[1.0, f64::NAN, 1.0, 1.0, 1.0, 1.0],
     );
     assert_eq!((missing.verdict, missing.estimate), (GateVerdict::Invalid, None));
-    assert!(missing.note.unwrap().contains("d1 is not a number"));
+    assert!(missing.note.unwrap().contains("d1"));
     let mut grid = grid(&["a"], &SIX);
     grid.original[0][3] = -4.0;
     let said = all(
@@ -349,13 +359,8 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
     let said = &three.encoders[0].rules[0];
     assert!((said.p_holm.unwrap() - 6.0 / 64.0).abs() < 1e-12);
     // With five data sets no result could decide three rules, although it could decide one.
-    let message = bound(&gate(rules.to_vec()), &beside(&six[..5]), Some(0))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("there are 5 data sets") && message.contains("at least 6"),
-        "{message}"
-    );
+    let error = bound(&gate(rules.to_vec()), &beside(&six[..5]), Some(0)).unwrap_err();
+    refused(&error, "gate.rule[0]", &["5", "6"]);
     assert!(bound(&gate(rules[..1].to_vec()), &beside(&six[..5]), Some(0)).is_ok());
 }
 
@@ -426,59 +431,70 @@ fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
         ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     assert_eq!(
-        complaint(of("lenght")),
+        complaint(of("lenght")).to_string(),
         "n.toml:7: `gate.rule[0].of`: unknown quantity `lenght`; did you mean `length`?"
     );
-    let unrun = complaint(of("summarisation"));
-    assert!(
-        unrun.contains("no transformation `summarisation`; it runs paraphrase, expansion"),
-        "{unrun}"
-    );
-    assert!(complaint(of("augmentation")).contains("no transformation of the run is on the augmentation axis"));
-    assert!(complaint(of("original")).contains("no drop against itself"));
-    assert!(complaint(of("quantum")).contains("allowed: total, original, lexical"));
+    for (name, part) in [
+        ("summarisation", "paraphrase, expansion"),
+        ("augmentation", "augmentation axis"),
+        ("original", "itself"),
+        ("quantum", "total, original, lexical"),
+    ] {
+        refused(&complaint(of(name)), "gate.rule[0].of", &[part]);
+    }
     let dataset = |name: &str| Rule {
         dataset: Some(name.to_owned()),
         ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
-    assert!(complaint(dataset("D1")).contains("no data set `D1`; did you mean `d1`?"));
+    refused(&complaint(dataset("D1")), "gate.rule[0].dataset", &["`D1`", "`d1`"]);
     let task = Rule {
         task: Some(TaskType::Bitext),
         ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
-    assert!(
-        complaint(task).contains("`gate.rule[0].task`: no data set of the suite is of task type bitext; it has sts")
-    );
+    refused(&complaint(task), "gate.rule[0].task", &["bitext", "sts"]);
 }
 
 #[test]
 fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_hint() {
     let margin = rule(RuleLimit::new(RuleKind::Margin, 1.0));
-    assert!(complaint(margin.clone()).contains("add --baseline ID, or baseline = \"ID\""));
+    refused(
+        &complaint(margin.clone()),
+        "gate.rule[0].margin",
+        &["--baseline", "baseline = "],
+    );
     let student = Rule {
         basis: Some(Basis::Student),
         ..margin.clone()
     };
-    assert!(complaint(student).contains("use \"signed-rank\", or \"point\""));
+    refused(
+        &complaint(student),
+        "gate.rule[0].basis",
+        &["\"signed-rank\"", "\"point\""],
+    );
     let alone = grid(&["old"], &SIX);
-    let message = bound(&gate(vec![margin]), &alone, Some(0)).unwrap_err().to_string();
-    assert!(message.contains("only encoder of the run"), "{message}");
+    let error = bound(&gate(vec![margin]), &alone, Some(0)).unwrap_err();
+    refused(&error, "gate.rule[0].margin", &["only encoder"]);
 }
 
 #[test]
 fn limits_and_chances_that_cannot_be_meant_are_refused() {
-    assert!(complaint(rule(RuleLimit::new(RuleKind::MaxDrop, -1.0))).contains("is -1, should be 0 to 200"));
-    assert!(complaint(rule(RuleLimit::new(RuleKind::MaxDropPercent, 120.0))).contains("should be 0 to 100"));
-    assert!(complaint(rule(RuleLimit::new(RuleKind::MinScore, f64::NAN))).contains("should be -100 to 100"));
+    for (kind, value, allowed) in [
+        (RuleKind::MaxDrop, -1.0, "0 to 200"),
+        (RuleKind::MaxDropPercent, 120.0, "0 to 100"),
+        (RuleKind::MinScore, f64::NAN, "-100 to 100"),
+    ] {
+        let field = format!("gate.rule[0].{}", kind.name());
+        refused(&complaint(rule(RuleLimit::new(kind, value))), &field, &[allowed]);
+    }
     for alpha in [0.0, 0.5, 1.0, f64::NAN] {
         let odd = Gate {
             alpha: Some(alpha),
             ..gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))])
         };
-        let message = bound(&odd, &grid(&["a"], &SIX), None).unwrap_err().to_string();
-        assert!(
-            message.contains("`gate.alpha`") && message.contains("below 0.5"),
-            "{message}"
+        refused(
+            &bound(&odd, &grid(&["a"], &SIX), None).unwrap_err(),
+            "gate.alpha",
+            &["0.5"],
         );
     }
 }
@@ -487,26 +503,26 @@ fn limits_and_chances_that_cannot_be_meant_are_refused() {
 fn points_and_rounds_do_not_go_together() {
     let sequential = Gate {
         basis: Some(Basis::Point),
-        sequential: Some(Sequential::Pocock),
+        sequential: Some(GateSequential::Pocock),
         ..gate(vec![Rule {
             basis: None,
             ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
         }])
     };
-    let message = bound(&sequential, &grid(&["a"], &SIX), None).unwrap_err().to_string();
-    assert!(message.contains("points say nothing about chance"), "{message}");
+    let error = bound(&sequential, &grid(&["a"], &SIX), None).unwrap_err();
+    refused(&error, "gate.rule[0].basis", &["points"]);
     let bootstrap = Gate {
         basis: Some(Basis::Bootstrap),
         ..sequential.clone()
     };
-    let message = bound(&bootstrap, &grid(&["a"], &SIX), None).unwrap_err().to_string();
-    assert!(message.contains("do not reach the small share"), "{message}");
+    let error = bound(&bootstrap, &grid(&["a"], &SIX), None).unwrap_err();
+    refused(&error, "gate.rule[0].basis", &["percentiles"]);
     let nothing = Gate {
         rules: Vec::new(),
         ..sequential
     };
     let grid = grid(&["a"], &SIX);
-    let scene = Scene {
+    let subjects = RunSubjects {
         encoders: &grid.encoders,
         forms: &[],
         baseline: None,
@@ -515,8 +531,7 @@ fn points_and_rounds_do_not_go_together() {
         groups: &[],
         rated: false,
     };
-    let message = bind(&nothing, &scene).unwrap_err().to_string();
-    assert!(message.contains("no rule to decide"), "{message}");
+    refused(&bind(&nothing, &subjects).unwrap_err(), "gate.sequential", &[]);
 }
 
 #[test]
@@ -526,18 +541,20 @@ fn rules_that_no_score_can_decide_are_refused_with_what_would_help() {
         ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     let fine = rule(RuleLimit::new(RuleKind::MaxDrop, 3.0));
-    let message = bound(&gate(vec![fine, lone.clone()]), &grid(&["a"], &SIX), None)
-        .unwrap_err()
-        .to_string();
-    for part in [
-        "n.toml:7: `gate.rule[0]`",
-        "on d1\" can never be decided",
-        "there is 1 data set",
-        "bounds on the basis signed-rank at a chance of error of 0.05 need at least 5",
-        "basis = \"point\"",
-    ] {
-        assert!(message.contains(part), "{part}: {message}");
-    }
+    let error = bound(&gate(vec![fine, lone.clone()]), &grid(&["a"], &SIX), None).unwrap_err();
+    assert_eq!(error.origin, "n.toml:7");
+    refused(
+        &error,
+        "gate.rule[0]",
+        &[
+            "on d1\"",
+            "1 data set",
+            "signed-rank",
+            "0.05",
+            "at least 5",
+            "basis = \"point\"",
+        ],
+    );
     let on_points = Rule {
         basis: Some(Basis::Point),
         ..lone
@@ -568,7 +585,7 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         assert_eq!((told.estimate, told.low), (Some(3.5), Some(2.0)));
         assert!((told.rewrites.unwrap().unchanged - 0.2).abs() < 1e-12);
         assert!(
-            report.sentence().contains("20 %") && report.sentence().contains("max_unchanged is 10 %"),
+            report.sentence().contains("20 %") && report.sentence().contains("max_unchanged"),
             "{}",
             report.sentence()
         );
@@ -655,8 +672,7 @@ fn languages_of_a_data_set_are_one_observation() {
     }
     let found = bound(&gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 5.0))]), &grid, None).map(|_| ());
     // Signed-rank bounds need five groups; the number of data sets would have been sufficient.
-    let told = found.unwrap_err().to_string();
-    assert!(told.contains("2 groups of data sets (12 data sets"), "{told}");
+    refused(&found.unwrap_err(), "gate.rule[0]", &["2 groups", "12 data sets", "5"]);
     let mut point = rule(RuleLimit::new(RuleKind::MaxDrop, 5.0));
     point.basis = Some(Basis::Point);
     let report = all(&gate(vec![point]), &grid, None);
@@ -696,12 +712,7 @@ fn few_groups_leave_a_rule_to_the_items_and_too_few_for_their_limit_are_refused(
     );
     // Six groups are counted as groups, and so few cannot prove 3 points: ln 0.05 / ln 0.97 = 98.4.
     let told = by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 6).unwrap_err();
-    for part in [
-        "there are 6 data sets",
-        "need at least 99",
-        "unit = \"item\"",
-        "basis = \"student\"",
-    ] {
+    for part in ["6 data sets", "99", "unit = \"item\"", "basis = \"student\""] {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(
@@ -725,7 +736,7 @@ fn few_groups_leave_a_rule_to_the_items_and_too_few_for_their_limit_are_refused(
 
 #[test]
 fn a_unit_that_a_rule_cannot_have_is_refused() {
-    let told = |limit: RuleLimit, basis: Option<Basis>, sequential: Option<Sequential>| {
+    let told = |limit: RuleLimit, basis: Option<Basis>, sequential: Option<GateSequential>| {
         let by_items = Rule {
             basis,
             unit: Some(Unit::Item),
@@ -735,9 +746,7 @@ fn a_unit_that_a_rule_cannot_have_is_refused() {
             sequential,
             ..gate(vec![by_items])
         };
-        bound(&one, &grid(&["a", "b"], &SIX), Some(0))
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+        bound(&one, &grid(&["a", "b"], &SIX), Some(0)).map(|_| ())
     };
     assert_eq!(told(RuleLimit::new(RuleKind::MaxDrop, 3.0), None, None), Ok(()));
     assert_eq!(
@@ -745,14 +754,16 @@ fn a_unit_that_a_rule_cannot_have_is_refused() {
         Ok(())
     );
     let student = told(RuleLimit::new(RuleKind::MaxDrop, 3.0), Some(Basis::Student), None).unwrap_err();
-    assert!(
-        student.contains("`gate.rule[0].unit`") && student.contains("the basis is student"),
-        "{student}"
-    );
+    refused(&student, "gate.rule[0].unit", &["student"]);
     let percent = told(RuleLimit::new(RuleKind::MaxDropPercent, 3.0), None, None).unwrap_err();
-    assert!(percent.contains("max_drop_percent does not support"), "{percent}");
-    let rounds = told(RuleLimit::new(RuleKind::MaxDrop, 3.0), None, Some(Sequential::Pocock)).unwrap_err();
-    assert!(rounds.contains("an early look does not have all of them"), "{rounds}");
+    refused(&percent, "gate.rule[0].unit", &["max_drop_percent"]);
+    let rounds = told(
+        RuleLimit::new(RuleKind::MaxDrop, 3.0),
+        None,
+        Some(GateSequential::Pocock),
+    )
+    .unwrap_err();
+    refused(&rounds, "gate.rule[0].unit", &["early look"]);
 }
 
 #[test]
@@ -785,10 +796,7 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
         (passed.verdict, passed.units, passed.over),
         (GateVerdict::Pass, 800, Some(Unit::Item))
     );
-    assert!(
-        passed.note.unwrap().contains("fewer than 6 groups of data sets"),
-        "says why"
-    );
+    assert!(passed.note.unwrap().contains("6 groups"), "says why");
     assert_eq!(said(strata(9.0)).verdict, GateVerdict::Fail);
     let close = said(strata(2.9));
     assert_eq!(close.verdict, GateVerdict::Undecided);
@@ -796,7 +804,7 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
     assert_eq!(said(ItemStrata::new()).verdict, GateVerdict::Undecided);
     let missing = said(ItemStrata::from([((0, 0), Err("d1: no items are kept".to_owned()))]));
     assert_eq!(missing.verdict, GateVerdict::Undecided);
-    assert!(missing.note.unwrap().contains("d1: no items are kept"));
+    assert!(missing.note.unwrap().contains("d1"));
 }
 
 #[test]
@@ -809,7 +817,7 @@ fn the_worst_data_set_is_held_against_the_limit_by_itself() {
     let drops = [1.0, 1.0, 7.0, 1.0, 1.0, 1.0];
     let told = said(on_points(5.0), &drops);
     assert_eq!((told.verdict, told.estimate), (GateVerdict::Fail, Some(7.0)));
-    assert!(told.note.unwrap().contains("d2 drops most"));
+    assert!(told.note.unwrap().starts_with("d2"));
     assert_eq!(said(on_points(7.0), &drops).verdict, GateVerdict::Pass);
     assert_eq!(
         said(rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)), &drops).estimate,
@@ -825,7 +833,7 @@ fn the_worst_data_set_is_held_against_the_limit_by_itself() {
         (told.verdict, told.estimate, told.units),
         (GateVerdict::Pass, Some(3.0), 2)
     );
-    assert!(told.note.as_ref().unwrap().contains("x drops most"), "{told:?}");
+    assert!(told.note.as_ref().unwrap().starts_with("x "), "{told:?}");
 }
 
 #[test]
@@ -859,7 +867,7 @@ fn the_worst_data_set_has_bounds_over_its_own_items() {
     assert_eq!((one.verdict, one.estimate), (GateVerdict::Fail, Some(30.0)));
     let close = decide([2, 2, 20]);
     assert_eq!(close.verdict, GateVerdict::Undecided);
-    assert!(close.note.unwrap().contains("undecided on d2"));
+    assert!(close.note.unwrap().contains("d2"));
 }
 
 #[test]
@@ -869,12 +877,12 @@ fn a_worst_rule_takes_no_bounds_over_data_sets() {
         basis: Some(Basis::Student),
         ..worst.clone()
     };
-    assert!(complaint(student).contains("worst has bounds over the items of each data set"));
+    refused(&complaint(student), "gate.rule[0].basis", &["worst", "items"]);
     let by_group = Rule {
         unit: Some(Unit::Group),
         ..worst.clone()
     };
-    assert!(complaint(by_group).contains("one group has no bounds over groups"));
+    refused(&complaint(by_group), "gate.rule[0].unit", &["one group"]);
     // The gate's basis for all rules does not apply to it, except for points.
     let grid = grid(&["a"], &[1.0; 8]);
     let general = |basis| Gate {
@@ -893,29 +901,27 @@ fn a_worst_rule_takes_no_bounds_over_data_sets() {
 #[test]
 fn some_of_the_rewrites_are_asked_only_where_that_means_something() {
     let of = |texts, limit| Rule { texts, ..rule(limit) };
-    let told = complaint(of(Texts::Accepted, RuleLimit::new(RuleKind::MaxDrop, 3.0)));
-    assert!(
-        told.contains("gate.rule[0].texts") && told.contains("--judge"),
-        "{told}"
-    );
+    let accepted = complaint(of(Texts::Accepted, RuleLimit::new(RuleKind::MaxDrop, 3.0)));
+    refused(&accepted, "gate.rule[0].texts", &["--judge"]);
     let separation = Rule {
         of: "separation".to_owned(),
         basis: None,
         ..of(Texts::Changed, RuleLimit::new(RuleKind::MinSeparation, 0.8))
     };
-    assert!(complaint(separation).contains("leaves unchanged texts out by itself"));
-    assert!(complaint(of(Texts::Changed, RuleLimit::new(RuleKind::MaxDropPercent, 3.0))).contains("use max_drop"));
+    refused(&complaint(separation), "gate.rule[0].texts", &["unchanged"]);
+    let percent = complaint(of(Texts::Changed, RuleLimit::new(RuleKind::MaxDropPercent, 3.0)));
+    refused(&percent, "gate.rule[0].texts", &["use max_drop"]);
     let original = Rule {
         of: "original".to_owned(),
         ..of(Texts::Changed, RuleLimit::new(RuleKind::MinScore, 3.0))
     };
-    assert!(complaint(original).contains("not rewrites"));
+    refused(&complaint(original), "gate.rule[0].texts", &["original"]);
     let rounds = Gate {
-        sequential: Some(Sequential::Pocock),
+        sequential: Some(GateSequential::Pocock),
         ..gate(vec![of(Texts::Changed, RuleLimit::new(RuleKind::MaxDrop, 3.0))])
     };
-    let told = bound(&rounds, &grid(&["a"], &[1.0; 8]), None).unwrap_err().to_string();
-    assert!(told.contains("leave `sequential` out"), "{told}");
+    let error = bound(&rounds, &grid(&["a"], &[1.0; 8]), None).unwrap_err();
+    refused(&error, "gate.rule[0].texts", &["`sequential`"]);
 }
 
 #[test]
@@ -978,21 +984,21 @@ fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
     );
     assert_eq!(together.encoders[0].rules[0].alpha, 0.05 / 4.0);
     let note = together.encoders[1].rules[0].note.clone().unwrap();
-    assert!(
-        note.contains("not when 4 encoders are judged together (Holm)"),
-        "{note}"
-    );
+    assert!(note.contains("4 encoders") && note.contains("Holm"), "{note}");
     // A single encoder is not adjusted; a rule that fails by itself fails.
     let single = all(&with(Adjust::Holm), &grid(&["a"], &barely), None);
     assert_eq!(verdicts(&single), [GateVerdict::Pass]);
     let failing = all(&with(Adjust::Holm), &grid(&["a", "b"], &[9.0; 8]), None);
     assert_eq!(verdicts(&failing), [GateVerdict::Fail; 2]);
     let rounds = Gate {
-        sequential: Some(Sequential::Pocock),
+        sequential: Some(GateSequential::Pocock),
         ..with(Adjust::Holm)
     };
-    let told = bound(&rounds, &grid(&["a"], &keeps), None).unwrap_err().to_string();
-    assert!(told.contains("gate.adjust"), "{told}");
+    refused(
+        &bound(&rounds, &grid(&["a"], &keeps), None).unwrap_err(),
+        "gate.adjust",
+        &[],
+    );
 }
 
 #[test]
@@ -1001,7 +1007,7 @@ fn ratings_after_the_rounds_take_decisions_back() {
     let keeps = gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))]);
     let bound = bound(&keeps, &grid, None).unwrap();
     let rewrites = rewritten(&grid);
-    let rated = |accepted: u64| vec![vec![vec![Rated { rated: 10, accepted }; 2]; 3]; 8];
+    let rated = |accepted: u64| vec![vec![vec![RatingCounts { rated: 10, accepted }; 2]; 3]; 8];
     let after = |ratings: &RatedCounts| {
         let mut report = all(&keeps, &grid, None);
         assert_eq!(report.verdict, GateVerdict::Pass);
@@ -1009,13 +1015,13 @@ fn ratings_after_the_rounds_take_decisions_back() {
             ratings: Some(ratings),
             ..facts(&rewrites)
         };
-        apply_ratings(
-            &bound,
-            &grid,
-            &mut report,
-            &facts,
-            (&(0..8).map(Some).collect::<Vec<_>>(), 2),
-        );
+        let run = RatedRun {
+            grid: &grid,
+            facts: &facts,
+            datasets: &(0..8).map(Some).collect::<Vec<_>>(),
+            seeds: 2,
+        };
+        apply_ratings(&bound, &mut report, &run);
         (report.verdict, report.blocked)
     };
     assert_eq!(after(&rated(10)), (GateVerdict::Pass, false));
@@ -1082,7 +1088,7 @@ fn a_drop_from_a_score_at_chance_level_is_invalid_and_a_floor_is_not() {
     assert_ne!(verdict, GateVerdict::Invalid, "p = 0.05 is above chance: {note}");
     let (verdict, note) = said(chance(50, 950));
     assert_eq!(verdict, GateVerdict::Invalid);
-    assert!(note.contains("at chance level") && note.contains("d1 (80.0)"), "{note}");
+    assert!(note.contains("chance") && note.contains("d1 (80.0)"), "{note}");
     let (verdict, note) = said(chance(999, 3));
     assert_eq!(verdict, GateVerdict::Invalid);
     assert!(note.contains("inverted") && note.contains("d1 (80.0)"), "{note}");
@@ -1097,11 +1103,11 @@ fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
     };
     let rules = |gate: &Gate, encoders: &[&str], baseline| {
         let grid = grid(encoders, &[1.0, 2.0, 1.5]);
-        let scene = Scene {
+        let subjects = RunSubjects {
             encoders: &grid.encoders,
             forms: &[],
             baseline,
-            transformations: &RUN.map(|(label, name, axis)| Named {
+            transformations: &RUN.map(|(label, name, axis)| RunTransformation {
                 label: label.to_owned(),
                 name,
                 axis,
@@ -1110,13 +1116,16 @@ fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
                 &grid
                     .datasets
                     .iter()
-                    .map(|name| (name.clone(), TaskType::Sts))
+                    .map(|name| DatasetTask {
+                        name: name.clone(),
+                        task: TaskType::Sts,
+                    })
                     .collect::<Vec<_>>(),
             ),
             groups: &grid.groups,
             rated: false,
         };
-        bind(gate, &scene).unwrap().map_or(0, |bound| bound.rules.len())
+        bind(gate, &subjects).unwrap().map_or(0, |bound| bound.rules.len())
     };
     let both = gate(vec![rule(RuleLimit::new(RuleKind::MinScore, 50.0)), level.clone()]);
     assert_eq!(rules(&both, &["a", "b"], Some(1)), 2);

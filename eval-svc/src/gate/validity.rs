@@ -14,7 +14,7 @@ use isomer_scoring::chance::ChanceLevel;
 use super::{
     ValidityLimit,
     bound::{BoundRule, Quantity},
-    limits::Settled,
+    limits::ResolvedLimits,
 };
 use crate::{
     change::Change,
@@ -81,14 +81,14 @@ pub(crate) type RewriteCounts = Vec<Vec<Vec<Rewrites>>>;
 
 /// Texts of one variant of a data set, as an encoder encoded them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodingCounts {
     /// Counts of truncated texts.
     pub cut: CutCount,
     /// Texts with a vector of length 0; absent if unknown.
     pub zero: Option<u64>,
 }
 
-impl Encoded {
+impl EncodingCounts {
     /// Share of texts known to be truncated; `None` if unknown for all.
     fn cut(self) -> Option<f64> {
         let CutCount { texts, cut, unknown } = self.cut;
@@ -100,7 +100,7 @@ impl Encoded {
     }
 }
 
-impl AddAssign for Encoded {
+impl AddAssign for EncodingCounts {
     fn add_assign(&mut self, other: Self) {
         // Texts without information say nothing about the others.
         self.zero = match (self.zero, other.zero) {
@@ -115,9 +115,9 @@ impl AddAssign for Encoded {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Counts over the original texts.
-    pub original: Encoded,
+    pub original: EncodingCounts,
     /// Counts over their rewrites, `[transformation][seed]`.
-    pub transformed: Vec<Vec<Encoded>>,
+    pub transformed: Vec<Vec<EncodingCounts>>,
     /// Original texts that have another text's vector, and the number of texts checked; absent if
     /// unknown.
     pub shared: Option<(u64, u64)>,
@@ -128,20 +128,20 @@ pub(crate) type CutCounts = Vec<Vec<Cut>>;
 
 /// Ratings of one data set under one transformation and seed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rated {
+pub(crate) struct RatingCounts {
     /// Rewrites with a rating.
     pub rated: u64,
     /// Of these, rewrites accepted by the judge.
     pub accepted: u64,
 }
 
-impl Rated {
+impl RatingCounts {
     fn share(self) -> Option<f64> {
         share(self.accepted, self.rated)
     }
 }
 
-impl AddAssign for Rated {
+impl AddAssign for RatingCounts {
     fn add_assign(&mut self, other: Self) {
         self.rated += other.rated;
         self.accepted += other.accepted;
@@ -149,7 +149,7 @@ impl AddAssign for Rated {
 }
 
 /// Ratings of a run, `[dataset][transformation][seed]`.
-pub(crate) type RatedCounts = Vec<Vec<Vec<Rated>>>;
+pub(crate) type RatedCounts = Vec<Vec<Vec<RatingCounts>>>;
 
 /// The level of original scores relative to those of permuted labels, by position of the encoder
 /// and of the data set. Unknown levels are missing.
@@ -169,6 +169,16 @@ pub(crate) struct Facts<'a> {
     pub levels: &'a ChanceLevels,
     /// Share of leaked rows of each data set; absent for tasks without leaks.
     pub leaks: &'a [Option<f64>],
+}
+
+/// The texts with results that a rule covers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CoveredTexts<'a> {
+    pub facts: &'a Facts<'a>,
+    /// Positions of the data sets.
+    pub datasets: &'a [usize],
+    /// Number of seeds, starting with the first.
+    pub seeds: usize,
 }
 
 fn share(part: u64, of: u64) -> Option<f64> {
@@ -206,7 +216,7 @@ impl Cells<'_> {
 }
 
 /// A cell of `[dataset][transformation][seed]`.
-fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Option<T> {
+fn cell<T: Copy>(all: &[Vec<Vec<T>>], d: usize, t: usize, s: usize) -> Option<T> {
     all.get(d)?.get(t)?.get(s).copied()
 }
 
@@ -250,7 +260,7 @@ impl Shares {
     }
 
     /// The reason why a rule cannot be decided on these texts; `None` if it can.
-    pub(super) fn invalid(&self, limits: Settled, separation: bool) -> Option<String> {
+    pub(super) fn invalid(&self, limits: ResolvedLimits, separation: bool) -> Option<String> {
         if !separation && self.rewrites.is_some_and(|all| all.texts == 0) {
             return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
         }
@@ -273,24 +283,18 @@ impl Shares {
 
 /// The shares of the texts that a rule covers. Each is computed pooled and averaged, and the worse
 /// one counts.
-pub(super) fn shares(
-    rule: &BoundRule,
-    encoder: usize,
-    columns: &[Column],
-    facts: &Facts<'_>,
-    datasets: &[usize],
-    seeds: usize,
-) -> Shares {
+pub(super) fn shares(rule: &BoundRule, encoder: usize, columns: &[Column], covered: CoveredTexts<'_>) -> Shares {
+    let CoveredTexts { facts, datasets, seeds } = covered;
     let mut shares = Shares::default();
     let encoded = facts.cuts.get(encoder).map_or(&[][..], Vec::as_slice);
     let own: Vec<&Cut> = datasets.iter().filter_map(|d| encoded.get(*d)).collect();
-    let mut originals = Encoded::default();
+    let mut originals = EncodingCounts::default();
     own.iter().for_each(|one| originals += one.original);
-    let mean = |of: fn(Encoded) -> Option<f64>| {
+    let mean = |of: fn(EncodingCounts) -> Option<f64>| {
         let each: Vec<f64> = own.iter().filter_map(|one| of(one.original)).collect();
         stats::mean(&each)
     };
-    shares.add(ValidityLimit::MaxZero, [originals.zero(), mean(Encoded::zero)]);
+    shares.add(ValidityLimit::MaxZero, [originals.zero(), mean(EncodingCounts::zero)]);
     let shared: Vec<(u64, u64)> = own.iter().filter_map(|one| one.shared).collect();
     let each: Vec<f64> = shared.iter().filter_map(|(part, texts)| share(*part, *texts)).collect();
     let (part, texts) = shared
@@ -303,13 +307,13 @@ pub(super) fn shares(
         datasets.iter().map(|d| facts.leaks.get(*d).copied().flatten()),
     );
     let Some(axes) = axes(rule.quantity, columns) else {
-        shares.add(ValidityLimit::MaxCut, [originals.cut(), mean(Encoded::cut)]);
+        shares.add(ValidityLimit::MaxCut, [originals.cut(), mean(EncodingCounts::cut)]);
         return shares;
     };
     let cells = Cells { axes, datasets, seeds };
     let rewrites = cells.pooled(facts.rewrites);
     // A data set without known rewrites counts as one without any rewrites.
-    let known = |d, t, s| match cell(facts.rewrites, (d, t, s)) {
+    let known = |d, t, s| match cell(facts.rewrites, d, t, s) {
         Some(own) => Some(own),
         None if s == 0 => Some(Rewrites::default()),
         None => None,
@@ -318,15 +322,15 @@ pub(super) fn shares(
         let averaged = cells.averaged(|d, t, s| known(d, t, s)?.share(limit));
         shares.add(limit, [rewrites.share(limit), averaged]);
     }
-    let transformed: Vec<Vec<Vec<Encoded>>> = encoded.iter().map(|one| one.transformed.clone()).collect();
+    let transformed: Vec<Vec<Vec<EncodingCounts>>> = encoded.iter().map(|one| one.transformed.clone()).collect();
     let all = cells.pooled(&transformed);
     let averaged =
-        |of: fn(Encoded) -> Option<f64>| cells.averaged(|d, t, s| cell(&transformed, (d, t, s)).and_then(of));
-    shares.add(ValidityLimit::MaxCut, [all.cut(), averaged(Encoded::cut)]);
-    shares.add(ValidityLimit::MaxZero, [all.zero(), averaged(Encoded::zero)]);
+        |of: fn(EncodingCounts) -> Option<f64>| cells.averaged(|d, t, s| cell(&transformed, d, t, s).and_then(of));
+    shares.add(ValidityLimit::MaxCut, [all.cut(), averaged(EncodingCounts::cut)]);
+    shares.add(ValidityLimit::MaxZero, [all.zero(), averaged(EncodingCounts::zero)]);
     let ratings = facts.ratings.map_or(&[][..], Vec::as_slice);
     let rated = cells.pooled(ratings);
-    let averaged = cells.averaged(|d, t, s| cell(ratings, (d, t, s)).and_then(Rated::share));
+    let averaged = cells.averaged(|d, t, s| cell(ratings, d, t, s).and_then(RatingCounts::share));
     shares.add(ValidityLimit::MinAccepted, [rated.share(), averaged]);
     shares.rewrites = Some(RewriteTotals {
         texts: rewrites.texts,
@@ -356,7 +360,7 @@ fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
 /// Data sets of a rule whose original scores are at chance level: a drop from such a score gives no
 /// information.
 #[derive(Debug, Default)]
-pub(super) struct AtChance {
+pub(super) struct ChanceDatasets {
     /// Data sets that were tested.
     tested: usize,
     /// Those that are not above chance, with their scores.
@@ -365,13 +369,13 @@ pub(super) struct AtChance {
     inverted: Vec<String>,
 }
 
-impl AtChance {
+impl ChanceDatasets {
     /// Finds these data sets for a rule on a drop or a margin; the result is empty for other rules.
-    pub(super) fn of(rule: &BoundRule, encoder: usize, grid: &Grid, levels: &ChanceLevels, datasets: &[usize]) -> Self {
+    pub(super) fn of(rule: &BoundRule, encoder: usize, grid: &Grid, covered: CoveredTexts<'_>) -> Self {
         let mut found = Self::default();
-        for dataset in datasets.iter().filter(|_| rule.compares_scores()) {
+        for dataset in covered.datasets.iter().filter(|_| rule.compares_scores()) {
             let name = || format!("{} ({:.1})", grid.datasets[*dataset], grid.original[encoder][*dataset]);
-            let Some(level) = levels.get(&(encoder, *dataset)) else {
+            let Some(level) = covered.facts.levels.get(&(encoder, *dataset)) else {
                 continue;
             };
             found.tested += 1;
@@ -390,7 +394,7 @@ impl AtChance {
     }
 
     /// The reason if the share is beyond its limit.
-    pub(super) fn invalid(&self, limits: Settled) -> Option<String> {
+    pub(super) fn invalid(&self, limits: ResolvedLimits) -> Option<String> {
         let limit = ValidityLimit::MaxAtChance;
         let reason = limit.broken(self.share()?, limits.of(limit))?;
         Some(if self.inverted.is_empty() {
@@ -410,7 +414,7 @@ impl AtChance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{Basis, Limits, Place, Rule, RuleKind, RuleLimit, Texts, Unit, When};
+    use crate::gate::{Basis, Limits, Rule, RuleKind, RuleLimit, RuleLocation, Texts, Unit, When};
 
     fn columns() -> Vec<Column> {
         [
@@ -436,7 +440,7 @@ mod tests {
                 texts: Texts::All,
                 when: When::Always,
                 limits: Limits::default(),
-                place: Place::default(),
+                place: RuleLocation::default(),
             },
             title: String::new(),
             quantity,
@@ -451,7 +455,7 @@ mod tests {
     }
 
     fn of(quantity: Quantity, facts: &Facts<'_>, datasets: &[usize], seeds: usize) -> Shares {
-        shares(&rule(quantity), 0, &columns(), facts, datasets, seeds)
+        shares(&rule(quantity), 0, &columns(), CoveredTexts { facts, datasets, seeds })
     }
 
     fn rewrites(counts: &RewriteCounts) -> Facts<'_> {
@@ -592,7 +596,16 @@ mod tests {
             ..rewrites(&counts)
         };
         let leak = |datasets: &[usize]| {
-            let found = shares(&rule(Quantity::Original), 0, &columns(), &facts, datasets, 1);
+            let found = {
+                let facts = &facts;
+                let seeds = 1;
+                shares(
+                    &rule(Quantity::Original),
+                    0,
+                    &columns(),
+                    CoveredTexts { facts, datasets, seeds },
+                )
+            };
             found.known.get(&ValidityLimit::MaxLeak).copied()
         };
         assert_eq!(
@@ -604,7 +617,7 @@ mod tests {
     #[test]
     fn what_a_judge_does_not_accept_is_noticed_in_a_small_data_set_too() {
         let counts = counts(|_, _, _| (0, 10));
-        let rate = |of: fn(usize) -> Rated| -> RatedCounts { (0..2).map(|d| vec![vec![of(d); 2]; 3]).collect() };
+        let rate = |of: fn(usize) -> RatingCounts| -> RatedCounts { (0..2).map(|d| vec![vec![of(d); 2]; 3]).collect() };
         let accepted = |ratings: &RatedCounts| {
             let facts = Facts {
                 ratings: Some(ratings),
@@ -615,30 +628,30 @@ mod tests {
                 .and_then(|share| share.accepted)
         };
         let small = rate(|d| match d {
-            0 => Rated {
+            0 => RatingCounts {
                 rated: 90,
                 accepted: 90,
             },
-            _ => Rated { rated: 10, accepted: 0 },
+            _ => RatingCounts { rated: 10, accepted: 0 },
         });
         assert_eq!(accepted(&small), Some(0.5));
         let large = rate(|d| match d {
-            0 => Rated { rated: 90, accepted: 0 },
-            _ => Rated {
+            0 => RatingCounts { rated: 90, accepted: 0 },
+            _ => RatingCounts {
                 rated: 10,
                 accepted: 10,
             },
         });
         assert_eq!(accepted(&large), Some(0.1));
         // A text without a rating is neither accepted nor rejected.
-        assert_eq!(accepted(&rate(|_| Rated::default())), None);
+        assert_eq!(accepted(&rate(|_| RatingCounts::default())), None);
     }
 
     #[test]
     fn cut_texts_count_for_their_own_encoder_and_unknown_ones_do_not() {
         let counts = counts(|_, _, _| (0, 10));
         let cut = |cut: u64, unknown: u64| {
-            let encoded = Encoded {
+            let encoded = EncodingCounts {
                 cut: CutCount {
                     texts: 10,
                     cut,
@@ -660,7 +673,12 @@ mod tests {
         let limits = [ValidityLimit::MaxCut, ValidityLimit::MaxZero, ValidityLimit::MaxShared];
         for quantity in [Quantity::Total, Quantity::Original] {
             let of = |encoder| {
-                let found = shares(&rule(quantity), encoder, &columns(), &facts, &[0, 1], 2);
+                let covered = CoveredTexts {
+                    facts: &facts,
+                    datasets: &[0, 1],
+                    seeds: 2,
+                };
+                let found = shares(&rule(quantity), encoder, &columns(), covered);
                 limits.map(|limit| found.known.get(&limit).copied())
             };
             assert_eq!(of(0), [Some(1.0); 3]);

@@ -1,21 +1,14 @@
 //! A rule on the worst data set, or group of data sets: each is compared with the limit separately.
 
-use super::{Unit, bound::BoundRule};
+use super::{Unit, look::RuleCase};
 use crate::{
     profile::Grid,
     report::{GateVerdict, RuleVerdict},
     stats::{
         StatsError,
-        gate::{
-            items::Stratum,
-            worst::{Worst, worst_items, worst_points},
-        },
+        gate::worst::{Worst, worst_items, worst_points},
     },
 };
-
-/// Items of the rules over items, by position of the encoder and of the rule: the data sets with
-/// their items, or the reason why there are none.
-pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
 
 /// Data sets of a rule by group, in the order of their first members: the name, and positions among
 /// the rule's data sets.
@@ -40,20 +33,14 @@ fn groups(grid: &Grid, datasets: &[usize]) -> Vec<(String, Vec<usize>)> {
         .collect()
 }
 
-/// Decides the rule for one encoder; `series` has one entry per group.
-pub(super) fn decide(
-    rule: &BoundRule,
-    (encoder, position): (usize, usize),
-    grid: &Grid,
-    items: &ItemStrata,
-    series: &[Vec<f64>],
-    mut verdict: RuleVerdict,
-) -> RuleVerdict {
-    let groups = groups(grid, &rule.datasets);
+/// Decides the rule; `series` has one entry per group.
+pub(super) fn decide(case: RuleCase<'_>, series: &[Vec<f64>], mut verdict: RuleVerdict) -> RuleVerdict {
+    let rule = case.rule;
+    let groups = groups(case.grid, &rule.datasets);
     let limit = rule.rule.limit.held();
     let found: Result<Worst, String> = match rule.unit {
         Unit::Group => worst_points(limit, series).map_err(|error| refused(&error)),
-        Unit::Item => match items.get(&(encoder, position)) {
+        Unit::Item => match case.look.items.get(&case.key()) {
             Some(Ok(strata)) => {
                 let own = |places: &Vec<usize>| places.iter().filter_map(|p| strata.get(*p)).cloned().collect();
                 let units: Vec<Vec<_>> = groups.iter().map(|(_, places)| own(places)).collect();

@@ -21,7 +21,7 @@ mod spec;
 
 pub(crate) use draw::draw;
 pub use isomer_report::{LEAST_TEXTS, Relation, relate};
-pub(crate) use probes::results;
 pub use probes::{LEAST_RIGHT, Probe, ProbeKind, ProbeResult, inseparable, probes};
-pub(crate) use spec::Judging;
+pub(crate) use probes::{ProbeScore, results};
+pub(crate) use spec::JudgeSettings;
 pub use spec::{Judge, Scale, check_accept};

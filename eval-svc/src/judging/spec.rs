@@ -21,7 +21,7 @@ pub struct Judge {
 
 /// A judge with all settings resolved.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Judging {
+pub(crate) struct JudgeSettings {
     /// Generator id.
     pub(crate) generator: String,
     /// Maximum number of texts of each data set, transformation and seed; 0: all.
@@ -72,7 +72,7 @@ impl Judge {
     ///
     /// # Errors
     /// If a setting is given but no judge is named.
-    pub(crate) fn settled(&self) -> Result<Option<Judging>, String> {
+    pub(crate) fn settled(&self) -> Result<Option<JudgeSettings>, String> {
         let Some(generator) = &self.generator else {
             let set = match (self.sample, self.scales.first(), self.accept) {
                 (None, None, None) => return Ok(None),
@@ -91,7 +91,7 @@ impl Judge {
         if scales.is_empty() {
             scales.push(Scale::Similarity);
         }
-        Ok(Some(Judging {
+        Ok(Some(JudgeSettings {
             generator: generator.clone(),
             sample: self.sample.unwrap_or(Self::SAMPLE),
             scales,
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn settings_of_a_judge_that_nobody_names_are_a_mistake() {
         let complaint = judge(None, Some(20), &[]).settled().unwrap_err();
-        assert!(complaint.contains("a sample of 20 texts"), "{complaint}");
+        assert!(complaint.contains("20 texts"), "{complaint}");
         assert!(
             judge(None, None, &[Scale::Quality])
                 .settled()

@@ -45,17 +45,17 @@ pub struct GivenPrompt {
 
 /// A prompt that was chosen for texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chosen {
+pub(crate) struct PromptSelection {
     pub source: PromptSource,
     /// The prompt's role in that source, as written.
     pub role: String,
     /// The prompt in the form sent to the encoder.
-    pub sent: Sent,
+    pub sent: RequestPrompt,
 }
 
 /// A prompt in a request to an encoder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Sent {
+pub(crate) enum RequestPrompt {
     Literal(String),
     /// The encoder's name of the prompt.
     Named {
@@ -65,7 +65,7 @@ pub(crate) enum Sent {
     },
 }
 
-impl Sent {
+impl RequestPrompt {
     /// The text, if it is known.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
@@ -83,7 +83,7 @@ impl Sent {
 }
 
 /// The prompts of one source, by role.
-pub(crate) type Layer = BTreeMap<String, Sent>;
+pub(crate) type Layer = BTreeMap<String, RequestPrompt>;
 
 /// The prompts available for an encoder, by source.
 #[derive(Debug, Clone, Default)]
@@ -92,19 +92,19 @@ pub(crate) struct Layers {
     suite: Layer,
     own: Layer,
     /// The prompt of texts for which no source has one; absent: the encoder's default.
-    fallback: Option<Sent>,
+    fallback: Option<RequestPrompt>,
 }
 
 impl Layers {
     /// Collects the prompts for one encoder.
     pub(crate) fn new(encoder: &Encoder, request: &[GivenPrompt], suite: Option<&BTreeMap<String, String>>) -> Self {
-        let literal = |text: &str| Sent::Literal(text.to_owned());
+        let literal = |text: &str| RequestPrompt::Literal(text.to_owned());
         let for_it = |given: &&GivenPrompt| given.encoder.as_ref().is_none_or(|id| *id == encoder.id);
         // A prompt for this encoder takes precedence over one for all encoders.
         let mut given: Vec<&GivenPrompt> = request.iter().filter(for_it).collect();
         given.sort_by_key(|given| given.encoder.is_some());
         let named = |name: &String, text: Option<&String>| {
-            let sent = Sent::Named {
+            let sent = RequestPrompt::Named {
                 name: name.clone(),
                 text: text.cloned(),
             };
@@ -133,7 +133,7 @@ impl Layers {
     pub(crate) fn varied(mut self, encoder: &Encoder, wording: &Wording) -> Self {
         match wording {
             Wording::Given(prompts) => {
-                let literal = |(role, text): (&String, &String)| (role.clone(), Sent::Literal(text.clone()));
+                let literal = |(role, text): (&String, &String)| (role.clone(), RequestPrompt::Literal(text.clone()));
                 self.request.extend(prompts.iter().map(literal));
             }
             Wording::Rule(rule) => {
@@ -142,20 +142,20 @@ impl Layers {
                     .flat_map(BTreeMap::values_mut)
                 {
                     if let Some(text) = sent.text() {
-                        *sent = Sent::Literal(rule.reworded(text));
+                        *sent = RequestPrompt::Literal(rule.reworded(text));
                     }
                 }
                 let default = encoder.vector_space.as_ref().map(|space| &space.prompt);
                 let default = default.filter(|prompt| !prompt.is_empty());
-                self.fallback = default.map(|prompt| Sent::Literal(rule.reworded(prompt)));
+                self.fallback = default.map(|prompt| RequestPrompt::Literal(rule.reworded(prompt)));
             }
         }
         self
     }
 
     /// The prompt of texts for which no source has one.
-    pub(crate) fn fallback(&self) -> Option<Chosen> {
-        Some(Chosen {
+    pub(crate) fn fallback(&self) -> Option<PromptSelection> {
+        Some(PromptSelection {
             source: PromptSource::Encoder,
             role: "default".to_owned(),
             sent: self.fallback.clone()?,
@@ -175,7 +175,7 @@ impl Layers {
 /// The prompts of one data set's texts under one encoder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DatasetPrompts {
-    chosen: Vec<(Part, Option<Chosen>)>,
+    chosen: Vec<(Part, Option<PromptSelection>)>,
 }
 
 impl DatasetPrompts {
@@ -188,12 +188,12 @@ impl DatasetPrompts {
     }
 
     /// The prompt of a part; `None`: the encoder's default.
-    pub(crate) fn of(&self, part: Part) -> Option<&Chosen> {
+    pub(crate) fn of(&self, part: Part) -> Option<&PromptSelection> {
         let found = self.chosen.iter().find(|(own, _)| *own == part);
         found.and_then(|(_, chosen)| chosen.as_ref())
     }
 
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, Option<&Chosen>)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, Option<&PromptSelection>)> {
         self.chosen.iter().map(|(part, chosen)| (*part, chosen.as_ref()))
     }
 }

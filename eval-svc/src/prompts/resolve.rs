@@ -2,17 +2,17 @@
 
 use isomer_config::spelling::nearest;
 
-use super::{Chosen, Layer, Layers, Part, PromptSource, Sent};
+use super::{Layer, Layers, Part, PromptSelection, PromptSource, RequestPrompt};
 use crate::{dataset::catalogue, task::TaskType};
 
 /// Names of a document's prompt, in the order of sentence-transformers' `encode_document`.
 const DOCUMENT: [&str; 3] = ["document", "passage", "corpus"];
 
 /// Chooses a prompt for the texts of one part of a data set.
-pub(crate) fn resolve(layers: &Layers, task: TaskType, name: &str, part: Part) -> Option<Chosen> {
+pub(crate) fn resolve(layers: &Layers, task: TaskType, name: &str, part: Part) -> Option<PromptSelection> {
     let chosen = layers.in_order().into_iter().find_map(|(source, layer)| {
         let (role, sent) = in_layer(layer, task, name, part)?;
-        Some(Chosen {
+        Some(PromptSelection {
             source,
             role: role.to_owned(),
             sent: sent.clone(),
@@ -22,7 +22,7 @@ pub(crate) fn resolve(layers: &Layers, task: TaskType, name: &str, part: Part) -
 }
 
 /// The prompt of one source: the most specific role first.
-fn in_layer<'a>(layer: &'a Layer, task: TaskType, name: &str, part: Part) -> Option<(&'a str, &'a Sent)> {
+fn in_layer<'a>(layer: &'a Layer, task: TaskType, name: &str, part: Part) -> Option<(&'a str, &'a RequestPrompt)> {
     let tasks = task_names(task);
     let parts = part_names(part);
     let with_part = |before: &str| -> Vec<String> { parts.iter().map(|part| format!("{before}-{part}")).collect() };
@@ -36,7 +36,7 @@ fn in_layer<'a>(layer: &'a Layer, task: TaskType, name: &str, part: Part) -> Opt
 }
 
 /// The role with exactly this name, else one that differs only in letter case or punctuation.
-fn find<'a>(layer: &'a Layer, role: &str) -> Option<(&'a str, &'a Sent)> {
+fn find<'a>(layer: &'a Layer, role: &str) -> Option<(&'a str, &'a RequestPrompt)> {
     if let Some((own, sent)) = layer.get_key_value(role) {
         return Some((own, sent));
     }
@@ -98,7 +98,7 @@ pub fn known_roles() -> Vec<&'static str> {
 
 /// The prompts of an encoder that were chosen for no text. An encoder's own empty prompts, which
 /// sentence-transformers writes into every folder, have no effect and are not listed.
-pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, String)> {
+pub(crate) fn unused(layers: &Layers, used: &[&PromptSelection]) -> Vec<(PromptSource, String)> {
     let is_used = |source: PromptSource, role: &str| {
         let mut used = used.iter();
         used.any(|chosen| chosen.source == source && chosen.role == role)

@@ -2,7 +2,7 @@
 
 use isomer_proto::common::v1::VectorSpace;
 
-use super::{Part, Sent};
+use super::{Part, RequestPrompt};
 
 /// Part of every key of scores under prompts.
 const SCHEME: &str = "isomer.prompts/1";
@@ -26,7 +26,7 @@ pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
 pub(crate) fn check(
     described: Option<&VectorSpace>,
     answered: Option<&VectorSpace>,
-    sent: &Sent,
+    sent: &RequestPrompt,
 ) -> Result<(), String> {
     let Some(answered) = answered else {
         return Err(format!(
@@ -47,7 +47,7 @@ pub(crate) fn check(
 
 /// Checks that a space names the prompt that was sent. Providers of other kinds write the kind of
 /// input on the preceding line.
-fn used(answered: &VectorSpace, sent: &Sent) -> Result<(), String> {
+fn used(answered: &VectorSpace, sent: &RequestPrompt) -> Result<(), String> {
     let Some(text) = sent.text() else { return Ok(()) };
     let last = answered
         .prompt
@@ -66,16 +66,19 @@ fn used(answered: &VectorSpace, sent: &Sent) -> Result<(), String> {
     ))
 }
 
-fn words(sent: &Sent) -> String {
+fn words(sent: &RequestPrompt) -> String {
     match sent {
-        Sent::Literal(text) => format!("`{text}`"),
-        Sent::Named { name, .. } => format!("named `{name}`"),
+        RequestPrompt::Literal(text) => format!("`{text}`"),
+        RequestPrompt::Named { name, .. } => format!("named `{name}`"),
     }
 }
 
 /// The name, for keys, of the vectors of texts under their prompts: the described space's digest if
 /// every prompt is the one in the description, else a digest of it and of the prompts by part.
-pub(crate) fn key<'a>(described: &VectorSpace, parts: impl Iterator<Item = (Part, Option<&'a Sent>)>) -> String {
+pub(crate) fn key<'a>(
+    described: &VectorSpace,
+    parts: impl Iterator<Item = (Part, Option<&'a RequestPrompt>)>,
+) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut put = |part: &str| {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -88,7 +91,7 @@ pub(crate) fn key<'a>(described: &VectorSpace, parts: impl Iterator<Item = (Part
         put(part.name());
         match sent {
             None => put(&described.prompt),
-            Some(Sent::Named { name, text: None }) => {
+            Some(RequestPrompt::Named { name, text: None }) => {
                 plain = false;
                 put("by name");
                 put(name);
@@ -125,8 +128,8 @@ mod tests {
         }
     }
 
-    fn literal(text: &str) -> Sent {
-        Sent::Literal(text.to_owned())
+    fn literal(text: &str) -> RequestPrompt {
+        RequestPrompt::Literal(text.to_owned())
     }
 
     #[test]
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn a_key_depends_on_the_prompt_of_each_part() {
         let base = space("a", "");
-        let of = |query: Option<&Sent>, document: Option<&Sent>| {
+        let of = |query: Option<&RequestPrompt>, document: Option<&RequestPrompt>| {
             key(&base, [(Part::Query, query), (Part::Document, document)].into_iter())
         };
         let (q, p, none) = (literal("query: "), literal("passage: "), literal(""));
@@ -192,7 +195,7 @@ mod tests {
             assert!(!keys[..i].contains(one) && *one != "a");
         }
         // The text is the same whether it is given by name or literally.
-        let named = Sent::Named {
+        let named = RequestPrompt::Named {
             name: "query".to_owned(),
             text: Some("query: ".to_owned()),
         };

@@ -26,28 +26,30 @@ pub enum Wording {
 /// A rule that changes a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// No prompt.
     None,
-    /// Words by others of the same meaning.
     Synonyms,
-    /// Every letter in lower case.
     LowerCase,
-    /// Every letter in upper case.
     UpperCase,
-    /// Without punctuation.
     NoPunctuation,
-    /// Keyboard errors at the dose 0.1.
     Typos,
 }
 
-/// Names of the rules in requests.
-const RULES: [(&str, Rule); 6] = [
-    ("none", Rule::None),
-    ("synonyms", Rule::Synonyms),
-    ("lower_case", Rule::LowerCase),
-    ("upper_case", Rule::UpperCase),
-    ("no_punctuation", Rule::NoPunctuation),
-    ("typos", Rule::Typos),
+/// The rules: name in requests, rule, and prompts after it, for readers.
+pub const RULES: [(&str, Rule, &str); 6] = [
+    ("none", Rule::None, "no prompt"),
+    (
+        "synonyms",
+        Rule::Synonyms,
+        "words of published prompts by others of the same meaning",
+    ),
+    ("lower_case", Rule::LowerCase, "every letter in lower case"),
+    ("upper_case", Rule::UpperCase, "every letter in upper case"),
+    ("no_punctuation", Rule::NoPunctuation, "without punctuation"),
+    (
+        "typos",
+        Rule::Typos,
+        "[keyboard errors](transformations.md#noise) at the dose 0.1, the same in every run",
+    ),
 ];
 /// Name of all rules together.
 const ALL: &str = "all";
@@ -86,7 +88,7 @@ pub(crate) fn parse_all(names: &[String], own: &[PromptVariant]) -> Result<Vec<P
     let mut variants: Vec<PromptVariant> = Vec::new();
     for (position, name) in names.iter().enumerate() {
         let rules = RULES.into_iter().filter(|row| name == ALL || row.0 == name);
-        let rules = rules.map(|(name, rule)| PromptVariant {
+        let rules = rules.map(|(name, rule, _)| PromptVariant {
             name: name.to_owned(),
             wording: Wording::Rule(rule),
         });
@@ -126,7 +128,7 @@ impl PromptVariant {
 
 impl Rule {
     /// A prompt after the rule.
-    pub(crate) fn reworded(self, prompt: &str) -> String {
+    pub fn reworded(self, prompt: &str) -> String {
         match self {
             Self::None => String::new(),
             Self::Synonyms => by_words(prompt, synonym),
@@ -219,8 +221,8 @@ mod tests {
         assert_eq!(read(&["typos", "none"]).unwrap()[1].name_of("e"), "e+prompt:none");
         let (position, message) = read(&["none", "typo"]).unwrap_err();
         assert_eq!(position, 1);
-        assert!(message.contains("did you mean `typos`?"), "{message}");
-        assert!(read(&["xyz"]).unwrap_err().1.contains("use one of none, "));
+        assert!(message.contains("`typos`"), "{message}");
+        assert!(read(&["xyz"]).unwrap_err().1.contains("none, "));
         assert_eq!(
             read(&["none", "all"]).unwrap_err(),
             (1, "`none` is named twice".to_owned())

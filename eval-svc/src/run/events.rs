@@ -11,7 +11,7 @@ use crate::run::record::{RunRecord, StageProgress};
 
 /// Number of events kept. A watcher that is further behind misses the oldest events. Progress is
 /// sent at most a few times per second.
-pub(crate) const KEPT: usize = 8_192;
+pub(crate) const MAX_EVENTS: usize = 8_192;
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl EventLog {
     pub(crate) fn push(&self, time: Timestamp, kind: EventKind) {
         let mut events = self.events.lock();
         let sequence = events.back().map_or(self.before, |last| last.sequence) + 1;
-        if events.len() == KEPT {
+        if events.len() == MAX_EVENTS {
             events.pop_front();
         }
         events.push_back(Event { sequence, time, kind });
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn a_watcher_far_behind_gets_the_oldest_kept() {
         let log = EventLog::default();
-        for _ in 0..KEPT + 10 {
+        for _ in 0..MAX_EVENTS + 10 {
             log.push(Timestamp::UNIX_EPOCH, EventKind::Message(String::new()));
         }
-        assert_eq!(log.after(0).len(), KEPT);
+        assert_eq!(log.after(0).len(), MAX_EVENTS);
         assert_eq!(log.after(0).first().map(|event| event.sequence), Some(11));
     }
 }

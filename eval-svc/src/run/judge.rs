@@ -7,18 +7,18 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use isomer_proto::transform::v1::{JudgeRequest, Transformation, judge_request::Pair as ProtoPair};
+use isomer_proto::transform::v1::{JudgeRequest, JudgeResponse, Transformation, judge_request::Pair as ProtoPair};
 use isomer_service_kit::Fault;
 use isomer_transformations::wire::message;
 
 use crate::{
-    judging::{Judging, Probe, ProbeResult, Scale, draw, inseparable, probes, results},
+    judging::{JudgeSettings, Probe, ProbeResult, ProbeScore, Scale, draw, inseparable, probes, results},
     run::{
         RunError,
         encode::inputs::Inputs,
         plan::{
-            Plan, Variant,
-            judge::{PlannedJudge, Rating, base_request, outcome, spend},
+            JudgePlan, Layout, Variant,
+            judge::{Rating, base_request, outcome, spend},
         },
         progress::{Meter, RunProgress},
         record::{JudgeCounters, Stage},
@@ -28,7 +28,7 @@ use crate::{
         },
         wire,
     },
-    work::{Batching, RequestKind},
+    work::{BatchLimits, RequestKind},
 };
 
 /// Maximum number of requests to the judge in flight: while the last pairs of one are slow, the
@@ -62,8 +62,9 @@ struct RatingPass {
 }
 
 /// The results of the stage.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ratings {
+    pub judge: JudgePlan,
     /// The samples, by transformation, data set and seed.
     pub samples: Vec<RatingSample>,
     /// Ratings by scale, position of the transformation, and pair.
@@ -74,64 +75,55 @@ pub(crate) struct Ratings {
 
 impl Ratings {
     /// The reason why the ratings are not used; `None` if they are.
-    pub(crate) fn refusal(&self, judge: &PlannedJudge) -> Option<String> {
-        if !judge.judging.scales.contains(&Scale::Similarity) {
+    pub(crate) fn refusal(&self) -> Option<String> {
+        if !self.judge.judging.scales.contains(&Scale::Similarity) {
             return Some("the judge does not rate how similar the rewrites are".to_owned());
         }
-        inseparable(&self.probe_results(judge))
+        inseparable(&self.probe_results())
     }
 
     /// The judge's results on the pairs with a known rating.
-    pub(crate) fn probe_results(&self, judge: &PlannedJudge) -> Vec<ProbeResult> {
+    pub(crate) fn probe_results(&self) -> Vec<ProbeResult> {
         if self.probes.is_empty() {
             return Vec::new();
         }
-        let score = |rating: &Rating| match rating {
-            Rating::Score(score) => Some(*score),
-            Rating::Unreadable | Rating::Failed => None,
+        let score = |(probe, rating): &(Probe, Rating)| ProbeScore {
+            probe: *probe,
+            score: rating.score(),
         };
-        let rated: Vec<(Probe, Option<f64>)> = self
-            .probes
-            .iter()
-            .map(|(probe, rating)| (*probe, score(rating)))
-            .collect();
-        results(&rated, judge.judging.accept)
+        let rated: Vec<ProbeScore> = self.probes.iter().map(score).collect();
+        results(&rated, self.judge.judging.accept)
     }
 
-    /// Whether the rating of a rewrite is at least `threshold`; `None` if it has no rating.
-    pub(crate) fn accepts(&self, transformation: usize, pair: Pair, threshold: f64) -> Option<bool> {
-        match self.by_pair.get(&(Scale::Similarity, transformation, pair)) {
-            Some(Rating::Score(score)) => Some(*score >= threshold),
-            Some(Rating::Unreadable | Rating::Failed) | None => None,
-        }
+    /// Whether the judge accepts a rewrite; `None` if it has no rating.
+    pub(crate) fn accepts(&self, transformation: usize, pair: Pair) -> Option<bool> {
+        let rating = self.by_pair.get(&(Scale::Similarity, transformation, pair))?;
+        Some(rating.score()? >= self.judge.judging.accept)
     }
 }
 
 /// Chooses the transformed texts to be rated.
-fn samples(plan: &Plan, text_results: &TextResults, judging: &Judging) -> Vec<RatingSample> {
-    let seed = plan.first_seed();
+fn samples(layout: &Layout, text_results: &TextResults, judging: &JudgeSettings) -> Vec<RatingSample> {
+    let seed = layout.first_seed();
     let mut all = Vec::new();
-    for (t, planned) in plan.transformations.iter().enumerate() {
-        for (d, table) in plan.tables.iter().enumerate() {
-            let asked = requests(table, planned).len() as u64;
-            for s in 0..plan.suite.seeds.len() {
-                let variant = Variant::Transformed {
-                    transformation: t,
-                    seed: s,
-                };
-                let mut pairs = pairs_of(plan, text_results, d, variant);
+    for (t, planned) in layout.transformations.iter().enumerate() {
+        for (d, table) in layout.tables.iter().enumerate() {
+            let texts = requests(table, planned).len() as u64;
+            for s in 0..layout.suite.seeds.len() {
+                let variant = Variant::transformed(t, s);
+                let mut pairs = pairs_of(layout, text_results, d, variant);
                 pairs.retain(|(original, rewrite)| original != rewrite);
-                let texts: Vec<(&str, &str)> = pairs
+                let contents: Vec<(&str, &str)> = pairs
                     .iter()
-                    .map(|(original, rewrite)| (plan.corpus.get(*original), plan.corpus.get(*rewrite)))
+                    .map(|(original, rewrite)| (layout.corpus.get(*original), layout.corpus.get(*rewrite)))
                     .collect();
                 all.push(RatingSample {
                     table: d,
                     transformation: t,
                     seed: s,
-                    texts: asked,
+                    texts,
                     changed: pairs.len() as u64,
-                    pairs: draw(seed, &texts, judging.sample)
+                    pairs: draw(seed, &contents, judging.sample)
                         .into_iter()
                         .map(|i| pairs[i])
                         .collect(),
@@ -142,18 +134,14 @@ fn samples(plan: &Plan, text_results: &TextResults, judging: &Judging) -> Vec<Ra
     all
 }
 
-/// Runs the stage over all transformed texts; `None` without a judge.
-pub(crate) async fn judge(inputs: Inputs<'_>) -> Result<Option<Ratings>, RunError> {
-    let (plan, text_results, progress) = (inputs.plan, inputs.text_results, inputs.progress);
-    let Some(judge) = &plan.judge else { return Ok(None) };
-    let mut ratings = Ratings {
-        samples: samples(plan, text_results, &judge.judging),
-        ..Ratings::default()
-    };
+/// Runs the stage over all transformed texts.
+pub(crate) async fn judge(inputs: Inputs<'_>, judge: JudgePlan) -> Result<Ratings, RunError> {
+    let Inputs { layout, progress, .. } = inputs;
+    let samples = samples(layout, inputs.text_results, &judge.judging);
     let mut passes = Vec::new();
     for scale in &judge.judging.scales {
-        for t in 0..plan.transformations.len() {
-            let own = ratings.samples.iter().filter(|one| one.transformation == t);
+        for t in 0..layout.transformations.len() {
+            let own = samples.iter().filter(|one| one.transformation == t);
             let pairs: BTreeSet<Pair> = own.flat_map(|one| one.pairs.iter().copied()).collect();
             passes.push(RatingPass {
                 scale: *scale,
@@ -162,93 +150,62 @@ pub(crate) async fn judge(inputs: Inputs<'_>) -> Result<Option<Ratings>, RunErro
             });
         }
     }
-    let known = if judge.judging.scales.contains(&Scale::Similarity) {
+    let probes = if judge.judging.scales.contains(&Scale::Similarity) {
         probes()
     } else {
         Vec::new()
     };
-    let total: usize = known.len() + passes.iter().map(|pass| pass.pairs.len()).sum::<usize>();
-    count(progress, |counters| {
-        counters.ratings_planned = (total - known.len()) as u64
-    });
-    let mut meter = Meter::new(Stage::Judge, total as u64, Instant::now());
-    probe_pass(inputs, judge, &mut meter, &mut ratings, &known).await?;
+    let planned: usize = passes.iter().map(|pass| pass.pairs.len()).sum();
+    count(progress, |counters| counters.ratings_planned = planned as u64);
+    let mut rater = Rater {
+        inputs,
+        judge: &judge,
+        meter: Meter::new(Stage::Judge, (probes.len() + planned) as u64, Instant::now()),
+    };
+    let probes = rater.rate_probes(probes).await?;
+    let mut by_pair = HashMap::new();
     for pass in passes {
-        one_pass(inputs, judge, &mut meter, &mut ratings, &pass).await?;
+        let ratings = rater.rate_pass(&pass).await?;
+        let (scale, t) = (pass.scale, pass.transformation);
+        by_pair.extend(pass.pairs.into_iter().map(|pair| (scale, t, pair)).zip(ratings));
     }
-    let failed = ratings
-        .by_pair
-        .values()
-        .filter(|rating| **rating == Rating::Failed)
-        .count();
-    if failed > 0 && failed == ratings.by_pair.len() {
+    let failed = by_pair.values().filter(|rating| **rating == Rating::Failed).count();
+    if failed > 0 && failed == by_pair.len() {
         return Err(RunError::JudgeSilent {
-            id: judge.id.clone(),
+            id: judge.id,
             pairs: failed,
         });
     }
-    Ok(Some(ratings))
+    Ok(Ratings {
+        judge,
+        samples,
+        by_pair,
+        probes,
+    })
 }
 
 fn count(progress: &RunProgress, count: impl FnOnce(&mut JudgeCounters)) {
     progress.count(|counters| count(counters.judge.get_or_insert_default()));
 }
 
-/// Rates the pairs with a known rating on the similarity scale.
-async fn probe_pass(
-    inputs: Inputs<'_>,
-    judge: &PlannedJudge,
-    meter: &mut Meter,
-    ratings: &mut Ratings,
-    probes: &[Probe],
-) -> Result<(), RunError> {
-    if probes.is_empty() {
-        return Ok(());
-    }
-    let base = JudgeRequest {
-        transformation: Some(Transformation::named("paraphrase")),
-        ..base_request(&inputs.plan.suite, &judge.judging, Scale::Similarity)
-    };
-    let texts: Vec<(&str, &str)> = probes.iter().map(|probe| (probe.original, probe.beside)).collect();
-    let what = "similarity of probes".to_owned();
-    // Probes are not texts of the run: their calls and tokens are counted, their ratings are not.
-    let known = rate(inputs, judge, meter, base, what, &texts, |_, _| {}).await?;
-    ratings.probes = probes.iter().copied().zip(known).collect();
-    Ok(())
+/// Pairs of texts to rate, with what their requests share.
+struct RatingOrder<'a> {
+    /// A request without pairs.
+    base: JudgeRequest,
+    /// The order's description.
+    what: String,
+    pairs: Vec<(&'a str, &'a str)>,
+    /// Whether the ratings are those of the run's texts. Probes are not: their calls and tokens are
+    /// counted, their ratings are not.
+    counted: bool,
 }
 
-/// Rates the pairs of one transformation on one scale.
-async fn one_pass(
-    inputs: Inputs<'_>,
-    judge: &PlannedJudge,
-    meter: &mut Meter,
-    ratings: &mut Ratings,
-    pass: &RatingPass,
-) -> Result<(), RunError> {
-    let (plan, scale, t) = (inputs.plan, pass.scale, pass.transformation);
-    let planned = &plan.transformations[t];
-    let base = JudgeRequest {
-        transformation: Some(message(&planned.transformation)),
-        ..base_request(&plan.suite, &judge.judging, scale)
-    };
-    let text = |number: u32| plan.corpus.get(number);
-    let texts: Vec<(&str, &str)> = pass
-        .pairs
-        .iter()
-        .map(|(original, rewrite)| (text(*original), text(*rewrite)))
-        .collect();
-    let what = format!("{} of {}", scale.name(), planned.label);
-    let tally = |counters: &mut JudgeCounters, counts: &RatingCounts| {
-        counters.ratings_made += counts.known - counts.cached;
-        counters.ratings_cached += counts.cached;
-        counters.ratings_missing += counts.missing;
-    };
-    let of_pairs = rate(inputs, judge, meter, base, what, &texts, tally).await?;
-    let of_pairs = pass.pairs.iter().zip(of_pairs);
-    ratings
-        .by_pair
-        .extend(of_pairs.map(|(pair, rating)| ((scale, t, *pair), rating)));
-    Ok(())
+/// The request for some pairs of an order, or its response.
+struct PairChunk<T> {
+    /// Position of the first pair.
+    first: usize,
+    pairs: usize,
+    content: T,
 }
 
 /// Counts of the ratings in one response of the judge.
@@ -262,85 +219,136 @@ struct RatingCounts {
     missing: u64,
 }
 
-/// Rates pairs of texts and returns the ratings in their order; `tally` counts each response.
-async fn rate(
-    inputs: Inputs<'_>,
-    judge: &PlannedJudge,
-    meter: &mut Meter,
-    base: JudgeRequest,
-    what: String,
-    pairs: &[(&str, &str)],
-    tally: impl Fn(&mut JudgeCounters, &RatingCounts),
-) -> Result<Vec<Rating>, RunError> {
-    let (context, plan, progress) = (inputs.context, inputs.plan, inputs.progress);
-    meter.detail(&what);
-    progress.tell(meter);
-    let failed = |fault: Fault| RunError::Transform {
-        what: format!("the judge {}, {what}", judge.id),
-        fault: Box::new(fault),
-    };
-    let own = Batching {
-        items: context.config.transform_batch_items.clamp(1, PAIRS),
-        in_flight: IN_FLIGHT,
-    };
-    let batching = context.work.batching(RequestKind::Judge, own);
-    let size = batching.items;
-    let scale = base.scale();
-    let known = judge
-        .producers
-        .iter()
-        .find(|(own, _)| wire::judge_scale(**own) == scale);
-    let producer = known.map(|(_, producer)| producer.clone()).unwrap_or_default();
-    let request = |(chunk, pairs): (usize, &[(&str, &str)])| {
-        let texts = pairs.iter().map(|(original, rewrite)| ProtoPair {
-            id: String::new(),
-            original: (*original).to_owned(),
-            transformed: (*rewrite).to_owned(),
-        });
-        let request = JudgeRequest {
-            pairs: texts.collect(),
-            ..base.clone()
+/// Sends pairs to the judge, and reports the progress.
+struct Rater<'a> {
+    inputs: Inputs<'a>,
+    judge: &'a JudgePlan,
+    meter: Meter,
+}
+
+impl Rater<'_> {
+    /// Rates the pairs with a known rating on the similarity scale.
+    async fn rate_probes(&mut self, probes: Vec<Probe>) -> Result<Vec<(Probe, Rating)>, RunError> {
+        if probes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let order = RatingOrder {
+            base: JudgeRequest {
+                transformation: Some(Transformation::named("paraphrase")),
+                ..base_request(&self.inputs.layout.suite, &self.judge.judging, Scale::Similarity)
+            },
+            what: "similarity of probes".to_owned(),
+            pairs: probes.iter().map(|probe| (probe.original, probe.beside)).collect(),
+            counted: false,
         };
-        (chunk * size, pairs.len(), request)
-    };
-    let requests: Vec<(usize, usize, JudgeRequest)> = pairs.chunks(size).enumerate().map(request).collect();
-    let mut answers = stream::iter(requests)
-        .map(|(first, pairs, request)| {
-            let answer = context.work.judge(&producer, request);
-            async move { (first, pairs, answer.await) }
-        })
-        .buffer_unordered(batching.in_flight);
-    let mut ratings: Vec<Option<Rating>> = vec![None; pairs.len()];
-    while let Some((first, asked, answer)) = answers.next().await {
-        let answer = answer.map_err(failed)?;
-        let mut counts = RatingCounts::default();
-        for rating in &answer.ratings {
-            let position = rating.index as usize;
-            let place = ratings.get_mut(first + position).filter(|_| position < asked);
-            let Some(place) = place else {
-                return Err(failed(Fault::internal(format!(
-                    "the transform service rated pair {position} of {asked}"
-                ))));
-            };
-            let outcome = outcome(rating, plan.suite.attempts);
-            let fresh = place.replace(outcome).is_none();
-            counts.known += u64::from(fresh);
-            counts.cached += u64::from(fresh && rating.provenance.as_ref().is_some_and(|p| p.cache_hit));
-            counts.missing += u64::from(fresh && !matches!(outcome, Rating::Score(_)));
-        }
-        if counts.known != asked as u64 {
-            return Err(failed(Fault::internal(
-                "the transform service answered before every pair had a rating",
-            )));
-        }
-        count(progress, |counters| {
-            tally(counters, &counts);
-            spend(counters, &answer.usage.unwrap_or_default());
-        });
-        meter.add(counts.known, counts.cached, Instant::now());
-        meter.fail(counts.missing);
-        progress.tell(meter);
+        let ratings = self.rate(order).await?;
+        Ok(probes.into_iter().zip(ratings).collect())
     }
-    // Every request was answered in full; otherwise the loop would have returned an error.
-    Ok(ratings.into_iter().flatten().collect())
+
+    /// Rates the pairs of one transformation on one scale.
+    async fn rate_pass(&mut self, pass: &RatingPass) -> Result<Vec<Rating>, RunError> {
+        let layout = self.inputs.layout;
+        let planned = &layout.transformations[pass.transformation];
+        let text = |number: u32| layout.corpus.get(number);
+        let pairs = pass.pairs.iter();
+        self.rate(RatingOrder {
+            base: JudgeRequest {
+                transformation: Some(message(&planned.transformation)),
+                ..base_request(&layout.suite, &self.judge.judging, pass.scale)
+            },
+            what: format!("{} of {}", pass.scale.name(), planned.label),
+            pairs: pairs
+                .map(|(original, rewrite)| (text(*original), text(*rewrite)))
+                .collect(),
+            counted: true,
+        })
+        .await
+    }
+
+    /// Rates the pairs of an order and returns the ratings in their order.
+    async fn rate(&mut self, order: RatingOrder<'_>) -> Result<Vec<Rating>, RunError> {
+        let Self { inputs, judge, meter } = self;
+        let (context, layout, progress) = (inputs.context, inputs.layout, inputs.progress);
+        let (base, what, pairs) = (order.base, order.what, order.pairs);
+        meter.detail(&what);
+        progress.report(meter);
+        let failed = |fault: Fault| RunError::Transform {
+            what: format!("the judge {}, {what}", judge.id),
+            fault: Box::new(fault),
+        };
+        let own = BatchLimits {
+            items: context.config.transform_batch_items.clamp(1, PAIRS),
+            in_flight: IN_FLIGHT,
+        };
+        let batching = context.work.batching(RequestKind::Judge, own);
+        let size = batching.items;
+        let scale = base.scale();
+        let known = judge
+            .producers
+            .iter()
+            .find(|(own, _)| wire::judge_scale(**own) == scale);
+        let producer = known.map(|(_, producer)| producer.clone()).unwrap_or_default();
+        let request = |(number, pairs): (usize, &[(&str, &str)])| {
+            let texts = pairs.iter().map(|(original, rewrite)| ProtoPair {
+                id: String::new(),
+                original: (*original).to_owned(),
+                transformed: (*rewrite).to_owned(),
+            });
+            PairChunk {
+                first: number * size,
+                pairs: pairs.len(),
+                content: JudgeRequest {
+                    pairs: texts.collect(),
+                    ..base.clone()
+                },
+            }
+        };
+        let requests: Vec<PairChunk<JudgeRequest>> = pairs.chunks(size).enumerate().map(request).collect();
+        let mut responses = stream::iter(requests)
+            .map(|PairChunk { first, pairs, content }| {
+                let response = context.work.judge(&producer, content);
+                async move {
+                    let content: Result<JudgeResponse, Fault> = response.await;
+                    PairChunk { first, pairs, content }
+                }
+            })
+            .buffer_unordered(batching.in_flight);
+        let mut ratings: Vec<Option<Rating>> = vec![None; pairs.len()];
+        while let Some(PairChunk { first, pairs, content }) = responses.next().await {
+            let response = content.map_err(failed)?;
+            let mut counts = RatingCounts::default();
+            for rating in &response.ratings {
+                let position = rating.index as usize;
+                let slot = ratings.get_mut(first + position).filter(|_| position < pairs);
+                let Some(slot) = slot else {
+                    return Err(failed(Fault::internal(format!(
+                        "the transform service rated pair {position} of {pairs}"
+                    ))));
+                };
+                let outcome = outcome(rating, layout.suite.attempts);
+                let fresh = slot.replace(outcome).is_none();
+                counts.known += u64::from(fresh);
+                counts.cached += u64::from(fresh && rating.provenance.as_ref().is_some_and(|p| p.cache_hit));
+                counts.missing += u64::from(fresh && outcome.score().is_none());
+            }
+            if counts.known != pairs as u64 {
+                return Err(failed(Fault::internal(
+                    "the transform service answered before every pair had a rating",
+                )));
+            }
+            count(progress, |counters| {
+                if order.counted {
+                    counters.ratings_made += counts.known - counts.cached;
+                    counters.ratings_cached += counts.cached;
+                    counters.ratings_missing += counts.missing;
+                }
+                spend(counters, &response.usage.unwrap_or_default());
+            });
+            meter.add(counts.known, counts.cached, Instant::now());
+            meter.fail(counts.missing);
+            progress.report(meter);
+        }
+        // Every request was answered in full; otherwise the loop would have returned an error.
+        Ok(ratings.into_iter().flatten().collect())
+    }
 }

@@ -1,5 +1,6 @@
 //! Runs: plan → transform → encode → score → judge → separate → decide → report, on a background
-//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one.
+//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one. It
+//! receives the texts and encoders that all stages share, and its own part of the plan.
 //!
 //! Each finished unit is stored on disk.
 //!
@@ -12,7 +13,7 @@ mod decide;
 mod encode;
 mod error;
 mod events;
-mod holding;
+mod holds;
 mod judge;
 mod lifecycle;
 mod plan;
@@ -33,11 +34,12 @@ use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::
 
 pub use error::{RunError, StoreError};
 pub use events::{Event, EventKind};
-pub(crate) use holding::RunHolds;
+pub(crate) use holds::RunHolds;
 pub use lifecycle::forget::forget;
-pub use lifecycle::forgotten::{ForgottenIn, ForgottenRuns};
-pub use lifecycle::manager::{Owner, ReportFile, ReportFormat, RunManager};
-pub use lifecycle::store::{INTERRUPTED, Ledger};
+pub use lifecycle::manager::{Owner, RunManager};
+pub use lifecycle::redaction::{RunRedaction, RunRedactions};
+pub use lifecycle::report_file::{ReportFile, ReportFormat};
+pub use lifecycle::store::{INTERRUPTED, Ledger, RunPage};
 pub(crate) use lifecycle::takeover::take_part;
 pub use plan::forecast::Forecast;
 pub use record::{
@@ -54,10 +56,10 @@ pub(crate) struct RunContext {
     pub clients: EvalClients,
     /// Executes the requests to transform, rate and encode.
     pub work: Arc<dyn WorkEngine>,
-    pub places: Arc<DatasetLocator>,
+    pub locator: Arc<DatasetLocator>,
     pub units: units::UnitStore,
     /// The shared store, if there is one.
-    pub shared: Option<holding::RunHolds>,
+    pub shared: Option<holds::RunHolds>,
     /// Runs the computation of scores.
     pub compute: Compute,
     /// The tenant of the run; none between runs.

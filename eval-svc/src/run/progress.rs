@@ -17,9 +17,9 @@ use crate::run::{
 /// Window for measuring the rate, so that it follows a generator that slows down.
 const WINDOW: Duration = Duration::from_secs(30);
 /// Minimum duration of the observed work before an estimate is given.
-const LEAST_SEEN: Duration = Duration::from_millis(500);
+const MIN_OBSERVED: Duration = Duration::from_millis(500);
 /// Minimum interval between two progress reports.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The record and the events of a run, as its stages change them.
 #[derive(Debug)]
@@ -61,13 +61,13 @@ impl RunProgress {
     }
 
     /// Reports a stage's progress, at most a few times per second.
-    pub(crate) fn tell(&self, meter: &mut Meter) {
+    pub(crate) fn report(&self, meter: &mut Meter) {
         if let Some(progress) = meter.due(Instant::now()) {
-            self.tell_now(progress);
+            self.report_now(progress);
         }
     }
 
-    fn tell_now(&self, progress: StageProgress) {
+    fn report_now(&self, progress: StageProgress) {
         {
             let mut record = self.record.lock();
             match record.progress.iter_mut().find(|known| known.stage == progress.stage) {
@@ -84,7 +84,7 @@ impl RunProgress {
 
     /// Reports the start (`done` 0) or the end (`done` 1) of a stage with a single step.
     pub(crate) fn step(&self, stage: Stage, done: u64, detail: &str) {
-        self.tell_now(StageProgress {
+        self.report_now(StageProgress {
             stage,
             done,
             total: 1,
@@ -106,7 +106,7 @@ pub(crate) struct Meter {
     detail: String,
     /// Times, with the number of units completed by then that did not come from a store.
     marks: VecDeque<(Instant, u64)>,
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 impl Meter {
@@ -121,7 +121,7 @@ impl Meter {
             failed: 0,
             detail: String::new(),
             marks,
-            told: None,
+            reported: None,
         }
     }
 
@@ -163,7 +163,7 @@ impl Meter {
         }
         let ((from, before), (to, after)) = (self.marks.front()?, self.marks.back()?);
         let (seen, made) = (to.duration_since(*from), after.saturating_sub(*before));
-        if seen < LEAST_SEEN || made == 0 {
+        if seen < MIN_OBSERVED || made == 0 {
             return None;
         }
         Some(seen.mul_f64(left as f64 / made as f64))
@@ -172,11 +172,13 @@ impl Meter {
     /// Progress, if a report is due: at the start, at the end, and a few times per second in
     /// between.
     pub(crate) fn due(&mut self, now: Instant) -> Option<StageProgress> {
-        let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
+        let waited = self
+            .reported
+            .is_none_or(|reported| now.duration_since(reported) >= REPORT_INTERVAL);
         if !waited && self.done < self.total {
             return None;
         }
-        self.told = Some(now);
+        self.reported = Some(now);
         Some(self.snapshot())
     }
 
@@ -221,7 +223,10 @@ mod tests {
             meter.add(1, 0, start + Duration::from_secs(second));
         }
         let left = meter.remaining().unwrap().as_secs_f64();
-        assert!((left - 401.0).abs() < 15.0, "1 unit a second, 401 left, told {left}");
+        assert!(
+            (left - 401.0).abs() < 15.0,
+            "1 unit a second, 401 left, reported {left}"
+        );
     }
 
     #[test]
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_told_sparingly_but_the_end_always() {
+    fn progress_is_reported_sparingly_but_the_end_always() {
         let start = Instant::now();
         let mut meter = Meter::new(Stage::Score, 2, start);
         assert!(meter.due(start).is_some());

@@ -63,7 +63,7 @@ fn worker(worker: WorkerState) -> proto::FleetWorker {
                 kind: lane.kind.to_string(),
                 of: lane.of,
                 units: bounded(lane.units),
-                since: timestamp(worker.told.saturating_sub(lane.oldest_millis)),
+                since: timestamp(worker.reported.saturating_sub(lane.oldest_millis)),
             })
             .collect(),
         id: info.id,
@@ -219,7 +219,7 @@ mod tests {
                     lanes: vec![activity("mini"), activity("other")],
                 },
                 since: 1_000,
-                told: 4_500,
+                reported: 4_500,
             }],
             lanes: vec![state("mini"), state("other")],
             runs: vec![RunWaits {
@@ -251,12 +251,12 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_queue() {
-        let told = response(fleet());
-        let worker = &told.workers[0];
+        let reported = response(fleet());
+        let worker = &reported.workers[0];
         let at = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
         assert_eq!(worker.start_time, at(1, 0));
         assert_eq!(worker.work[0].since, at(3, 0));
-        assert_eq!(told.lanes[0].paused_until, at(5, 250_000_000));
+        assert_eq!(reported.lanes[0].paused_until, at(5, 250_000_000));
     }
 
     #[test]
@@ -286,8 +286,8 @@ mod tests {
             (Wait::Busy(2), Reason::Busy, "(2)"),
             (Wait::Nothing, Reason::InWork, "now"),
         ] {
-            let (told, words) = in_words(&why, "encode", "avx2");
-            assert_eq!(told, reason);
+            let (reported, words) = in_words(&why, "encode", "avx2");
+            assert_eq!(reported, reason);
             assert!(words.contains(says), "{words}");
         }
     }

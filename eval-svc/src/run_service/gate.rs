@@ -6,8 +6,8 @@ use isomer_service_kit::{Fault, choice};
 
 use crate::{
     gate::{
-        Adjust, Basis, Gate, LimitsMessage, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
-        When, check_alpha,
+        Adjust, Basis, Gate, LimitsMessage, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Texts, Unit, When,
+        check_alpha,
     },
     report::GateVerdict,
     task::TaskType,
@@ -36,12 +36,7 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
             &OnUndecided::ALL,
             OnUndecided::name,
         )?,
-        sequential: read::<proto::GateSequential, _>(
-            "spec.gate.sequential",
-            gate.sequential,
-            &Sequential::ALL,
-            Sequential::name,
-        )?,
+        sequential: choice("spec.gate.sequential", gate.sequential)?,
         alpha: gate.alpha,
         rules: gate
             .rules
@@ -75,7 +70,7 @@ fn filled(text: String) -> Option<String> {
 fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
     let field = format!("gate.rules[{position}]");
     let path = |key: &str| format!("spec.{field}.{key}");
-    let place = Place {
+    let location = RuleLocation {
         origin: String::new(),
         field: field.clone(),
     };
@@ -87,7 +82,10 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         let rule: Rule = text
             .parse()
             .map_err(|message: String| Fault::invalid(path("text"), message))?;
-        return Ok(Rule { place, ..rule });
+        return Ok(Rule {
+            place: location,
+            ..rule
+        });
     }
     let limit = rule.limit.as_ref().and_then(proto::gate_rule::Limit::parts);
     let limit = limit.and_then(|(name, value)| Some(RuleLimit::new(RuleKind::named(name)?, value)));
@@ -122,7 +120,7 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         form: None,
         basis: read::<proto::GateBasis, _>(&path("basis"), rule.basis, &Basis::ALL, Basis::name)?,
         unit: read::<proto::GateUnit, _>(&path("unit"), rule.unit, &Unit::ALL, Unit::name)?,
-        place,
+        place: location,
     })
 }
 
@@ -139,7 +137,7 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
         basis: written::<proto::GateBasis>(gate.basis.map(Basis::name)),
         unit: written::<proto::GateUnit>(gate.unit.map(Unit::name)),
         undecided: written::<proto::GateUndecided>(gate.undecided.map(OnUndecided::name)),
-        sequential: written::<proto::GateSequential>(gate.sequential.map(Sequential::name)),
+        sequential: gate.sequential.unwrap_or_default().into(),
         ..proto::Gate::default()
     };
     message.write_limits(gate.limits);
@@ -227,8 +225,11 @@ mod tests {
             let given: Rule = format!("{}={},name=n", kind.name(), (low + high) / 2.0)
                 .parse()
                 .unwrap();
-            let place = rule(0, text("max_drop=1")).unwrap().place;
-            let given = Rule { place, ..given };
+            let location = rule(0, text("max_drop=1")).unwrap().place;
+            let given = Rule {
+                place: location,
+                ..given
+            };
             let message = proto_rule(&given);
             assert_ne!(message.limit.is_some(), !message.text.is_empty(), "{}", kind.name());
             assert_eq!(rule(0, message).unwrap(), given);
@@ -245,7 +246,6 @@ mod tests {
         same::<proto::GateBasis>(&Basis::ALL.map(Basis::name));
         same::<proto::GateUnit>(&Unit::ALL.map(Unit::name));
         same::<proto::GateUndecided>(&OnUndecided::ALL.map(OnUndecided::name));
-        same::<proto::GateSequential>(&Sequential::ALL.map(Sequential::name));
         same::<proto::GateTexts>(&Texts::ALL.map(Texts::name));
     }
 

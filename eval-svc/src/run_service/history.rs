@@ -63,9 +63,9 @@ async fn reports(
     let (mut reports, mut without, mut read) = (Vec::new(), Vec::new(), 0);
     let mut before: Option<String> = None;
     loop {
-        let (page, more) = runs.list(PAGE, before.as_deref(), viewer).await.map_err(Fault::from)?;
-        before = page.last().map(|last| last.id.clone());
-        for record in page {
+        let page = runs.list(PAGE, before.as_deref(), viewer).await.map_err(Fault::from)?;
+        before = page.runs.last().map(|last| last.id.clone());
+        for record in page.runs {
             // A run that names no encoder used the suite's or the default; its report names the
             // encoder.
             let named = record.request.encoders.as_slice();
@@ -95,7 +95,7 @@ async fn reports(
                 why: why.to_owned(),
             });
         }
-        if !more {
+        if !page.has_more {
             return Ok((reports, without));
         }
     }

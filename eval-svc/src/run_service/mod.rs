@@ -145,11 +145,11 @@ impl RunService for RunHandler {
             return Err(Fault::invalid("page_token", "is not a page token of ListRuns").into());
         }
         let listed = self.runs.list(size, before.as_deref(), viewer.as_deref()).await;
-        let (records, more) = listed.map_err(Fault::from)?;
-        let (runs, cut) = fitting(records.into_iter().map(convert::run));
+        let page = listed.map_err(Fault::from)?;
+        let (runs, cut) = fitting(page.runs.into_iter().map(convert::run));
         let next_page_token = runs
             .last()
-            .filter(|_| more || cut)
+            .filter(|_| page.has_more || cut)
             .map(|last| last.id.clone())
             .unwrap_or_default();
         Ok(Response::new(ListRunsResponse { runs, next_page_token }))

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Kind, Names, Reading, Separating};
+use super::{Kind, Names, SeparationSettings, TextAnalysis};
 use crate::change::essence;
 
 /// Texts with more words are skipped: one changed word hardly changes the meaning of a long
@@ -28,7 +28,7 @@ pub(crate) struct Source {
 
 /// A text with its changed copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Changed<T> {
+pub(crate) struct TextCopies<T> {
     /// Its number in the corpus.
     pub(crate) text: u32,
     /// Number of the text that it counts as: texts that differ only in case, marks and white space
@@ -41,10 +41,10 @@ pub(crate) struct Changed<T> {
     pub(crate) copies: Vec<(Kind, T)>,
 }
 
-impl<T> Changed<T> {
+impl<T> TextCopies<T> {
     /// The same text with other copies.
-    pub(crate) fn map<U>(self, mut copy: impl FnMut(T) -> U) -> Changed<U> {
-        Changed {
+    pub(crate) fn map<U>(self, mut copy: impl FnMut(T) -> U) -> TextCopies<U> {
+        TextCopies {
             text: self.text,
             counts_as: self.counts_as,
             language: self.language,
@@ -59,7 +59,7 @@ impl<T> Changed<T> {
 ///
 /// If copies are requested from the transform service, every examined text is included, even
 /// without a copy. Otherwise only the required number is returned, each with a copy.
-pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
+pub(crate) fn candidates(sources: &[Source], settings: &SeparationSettings, seed: u64) -> Vec<TextCopies<String>> {
     let mut order: Vec<(blake3::Hash, &Source)> = sources
         .iter()
         .filter(|source| is_short(&source.content))
@@ -73,15 +73,15 @@ pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -
     let mut seen = HashSet::new();
     order.retain(|(_, source)| seen.insert(essence(&source.content)));
     order.truncate(settings.texts.saturating_mul(LOOKED_AT));
-    let readings: Vec<(&Source, Reading<'_>)> = order
+    let readings: Vec<(&Source, TextAnalysis<'_>)> = order
         .into_iter()
-        .map(|(_, source)| (source, Reading::new(&source.content, source.language.as_deref())))
+        .map(|(_, source)| (source, TextAnalysis::new(&source.content, source.language.as_deref())))
         .collect();
     let mut names = Names::default();
     for (_, reading) in &readings {
         reading.name(&mut names);
     }
-    let changed = readings.iter().map(|(source, reading)| Changed {
+    let changed = readings.iter().map(|(source, reading)| TextCopies {
         text: source.text,
         counts_as: source.text,
         language: source.language.clone(),
@@ -102,7 +102,7 @@ pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -
 
 /// Sets `counts_as` of texts in different data sets that differ only in case, marks and white space
 /// to the first of them.
-pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u32) -> String) {
+pub(crate) fn count_once(tables: &mut [Vec<TextCopies<String>>], content: impl Fn(u32) -> String) {
     let mut first: HashMap<String, u32> = HashMap::new();
     for one in tables.iter_mut().flatten() {
         one.counts_as = *first.entry(essence(&content(one.text))).or_insert(one.text);
@@ -112,7 +112,7 @@ pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u
 /// The texts to compare: the first that already have a copy. If these are too few and copies are
 /// requested from the generator, the first of the others are added. Thus the generator's copies do
 /// not displace texts of the other kinds.
-pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> Vec<Changed<T>> {
+pub(crate) fn choose<T>(candidates: Vec<TextCopies<T>>, settings: &SeparationSettings) -> Vec<TextCopies<T>> {
     let fill = settings.kinds.iter().any(|kind| kind.needs_generator());
     let (copied, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| !one.copies.is_empty());
     let others = others.into_iter().filter(|_| fill);
@@ -155,14 +155,14 @@ mod tests {
         texts.iter().enumerate().map(one).collect()
     }
 
-    fn settings(texts: usize) -> Separating {
-        Separating {
+    fn settings(texts: usize) -> SeparationSettings {
+        SeparationSettings {
             kinds: Kind::DEFAULT.to_vec(),
             texts,
         }
     }
 
-    fn collect(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
+    fn collect(sources: &[Source], settings: &SeparationSettings, seed: u64) -> Vec<TextCopies<String>> {
         choose(candidates(sources, settings, seed), settings)
     }
 
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(few, all[..4]);
         texts.reverse();
         let turned = collect(&sources(&texts), &settings(4), 1);
-        let copies = |all: &[Changed<String>]| all.iter().map(|one| one.copies.clone()).collect::<Vec<_>>();
+        let copies = |all: &[TextCopies<String>]| all.iter().map(|one| one.copies.clone()).collect::<Vec<_>>();
         assert_eq!(copies(&turned), copies(&few));
     }
 
@@ -192,7 +192,7 @@ mod tests {
     fn kinds_that_the_transform_service_makes_take_no_text_from_the_rules() {
         let texts = ["Hello", "The man is old.", "The shop sold 12 books.", "Hello hello"];
         let with = |kinds: &[Kind], texts_wanted| {
-            let settings = Separating {
+            let settings = SeparationSettings {
                 kinds: kinds.to_vec(),
                 texts: texts_wanted,
             };

@@ -46,11 +46,11 @@ mod spec;
 mod summarise;
 
 use change::drawn;
-pub(crate) use change::{Names, Reading, differs};
-pub(crate) use collect::{Changed, MOST_WORDS, Source, candidates, choose, count_once, keeps_half};
+pub(crate) use change::{Names, TextAnalysis, differs};
+pub(crate) use collect::{MOST_WORDS, Source, TextCopies, candidates, choose, count_once, keeps_half};
 pub use compare::Stratum;
 pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Triple, stratum};
 pub use isomer_report::terms::Kind;
-pub(crate) use spec::Separating;
 pub use spec::Separation;
+pub(crate) use spec::SeparationSettings;
 pub(crate) use summarise::{Tally, tally};

@@ -19,7 +19,7 @@ pub struct Separation {
 
 /// Resolved settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Separating {
+pub(crate) struct SeparationSettings {
     /// Kinds of change: distinct, in a fixed order; at least one.
     pub(crate) kinds: Vec<Kind>,
     /// Maximum number of texts of each data set.
@@ -43,7 +43,7 @@ impl Separation {
     }
 
     /// The settings with the defaults filled in; `None` if separation is not measured.
-    pub(crate) fn settled(&self) -> Option<Separating> {
+    pub(crate) fn settled(&self) -> Option<SeparationSettings> {
         if self.off == Some(true) {
             return None;
         }
@@ -53,7 +53,7 @@ impl Separation {
         }
         kinds.sort_unstable();
         kinds.dedup();
-        Some(Separating {
+        Some(SeparationSettings {
             kinds,
             texts: self.texts.unwrap_or(Self::TEXTS) as usize,
         })

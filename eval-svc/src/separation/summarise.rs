@@ -31,7 +31,7 @@ pub(crate) struct Tally {
 
 /// Comparisons of a text: kind, then transformation, then seeds (and data sets that share the
 /// text).
-type OfText<'a> = BTreeMap<Kind, BTreeMap<usize, Vec<&'a Comparison>>>;
+type TextComparisons<'a> = BTreeMap<Kind, BTreeMap<usize, Vec<&'a Comparison>>>;
 
 /// Computes the summary. `content` returns a text of the corpus, for the draw.
 pub(crate) fn tally<'a>(
@@ -39,7 +39,7 @@ pub(crate) fn tally<'a>(
     seed: u64,
     content: impl Fn(u32) -> &'a str,
 ) -> Tally {
-    let mut texts: BTreeMap<u32, OfText<'a>> = BTreeMap::new();
+    let mut texts: BTreeMap<u32, TextComparisons<'a>> = BTreeMap::new();
     let (mut count, mut tied, mut undefined, mut cut) = (0, 0, 0, 0);
     for one in comparisons {
         if one.cut {
@@ -77,7 +77,7 @@ pub(crate) fn tally<'a>(
 }
 
 /// Mean over kinds of the mean over transformations of the mean over the rest.
-fn of_text(text: &OfText<'_>, value: &dyn Fn(&Comparison) -> Option<f64>) -> Option<f64> {
+fn of_text(text: &TextComparisons<'_>, value: &dyn Fn(&Comparison) -> Option<f64>) -> Option<f64> {
     let of_kind = |kind: &BTreeMap<usize, Vec<&Comparison>>| {
         let of_transformation = |all: &Vec<&Comparison>| {
             let values: Vec<f64> = all.iter().filter_map(|one| value(one)).collect();
@@ -89,7 +89,7 @@ fn of_text(text: &OfText<'_>, value: &dyn Fn(&Comparison) -> Option<f64>) -> Opt
 }
 
 /// One comparison of a text, drawn in the steps in which [`of_text`] averages.
-fn draw<'a>(text: &OfText<'a>, seed: u64, content: &str) -> Option<&'a Comparison> {
+fn draw<'a>(text: &TextComparisons<'a>, seed: u64, content: &str) -> Option<&'a Comparison> {
     let pick = |step: &str, n: usize| drawn(&["decision", step, content], seed, n);
     let kind = text.values().nth(pick("kind", text.len()))?;
     let transformation = kind.values().nth(pick("transformation", kind.len()))?;

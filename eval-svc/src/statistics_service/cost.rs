@@ -94,6 +94,8 @@ mod tests {
         RankStabilityRequest, ReliabilityRequest, ScoreSeries, WilcoxonMethod, agreement_request::Rater,
     };
 
+    use isomer_stubs::promise::promised;
+
     use super::{
         super::{MOST_SYSTEMS, RPCS, compare, pairs, rankings, samples},
         *,
@@ -309,6 +311,7 @@ mod tests {
                 if fits(middle) { legal = middle } else { refused = middle }
             }
             let fault = check(&cost(refused)).unwrap_err();
+            promised("StatisticsService INVALID_ARGUMENT", &fault);
             assert_eq!(fault.field.as_deref(), Some(*field), "{rpc}");
             assert!(fault.hint.is_some(), "{rpc}");
         }

@@ -115,7 +115,7 @@ fn task(section: &Section<'_>, source: &DatasetSource) -> Result<TaskType, Suite
     };
     let names: Vec<&str> = TaskType::ALL.iter().map(|task| task.name()).collect();
     let Some(kind) = TaskType::ALL.into_iter().find(|kind| kind.name() == named.value) else {
-        return Err(document.unknown_name(&named.span, named.field, "task type", &named.value, &names));
+        return Err(document.unknown_name(named, "task type", &names));
     };
     match known.filter(|known| *known != kind) {
         Some(known) => {
@@ -189,7 +189,7 @@ fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSourc
             Some(entry) => Ok(DatasetSource::Catalogue(entry.name.clone())),
             None => {
                 let names: Vec<&str> = catalogue::entries().iter().map(|entry| entry.name.as_str()).collect();
-                Err(document.unknown_name(&found.span, found.field, "data set", &found.value, &names))
+                Err(document.unknown_name(found, "data set", &names))
             }
         },
         "hub" => HubRef::parse(&found.value).map(DatasetSource::Hub).ok_or_else(|| {

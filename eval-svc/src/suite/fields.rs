@@ -4,7 +4,7 @@ use toml::{Spanned, de::DeValue};
 
 use super::{
     SuiteError,
-    reader::{Document, Found, Section},
+    reader::{Document, Section, SpannedValue},
 };
 
 /// A table of the document, whose fields are read one by one.
@@ -26,7 +26,10 @@ pub(super) fn table<'a>(
 }
 
 /// A text that may be absent but not empty.
-pub(super) fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Option<String>, SuiteError> {
+pub(super) fn filled(
+    document: &Document<'_>,
+    found: Option<SpannedValue<String>>,
+) -> Result<Option<String>, SuiteError> {
     match found {
         Some(found) if found.value.trim().is_empty() => {
             Err(document.invalid(&found.span, found.field, "is empty; fill it in or leave the line out"))
@@ -38,7 +41,7 @@ pub(super) fn filled(document: &Document<'_>, found: Option<Found<String>>) -> R
 
 pub(super) fn within(
     document: &Document<'_>,
-    found: Option<Found<f64>>,
+    found: Option<SpannedValue<f64>>,
     low: f64,
     high: f64,
     default: f64,
@@ -68,7 +71,7 @@ pub(super) fn language_tags(section: &Section<'_>, key: &str) -> Result<Vec<Stri
 }
 
 /// Checks the form of a BCP-47 tag; the service checks whether it supports the language.
-pub(super) fn language_tag(document: &Document<'_>, found: Found<String>) -> Result<String, SuiteError> {
+pub(super) fn language_tag(document: &Document<'_>, found: SpannedValue<String>) -> Result<String, SuiteError> {
     let mut parts = found.value.split('-');
     let primary = parts
         .next()

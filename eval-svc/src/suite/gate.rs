@@ -1,17 +1,18 @@
 //! The gate of a suite file.
 
+use isomer_proto::{ProtoEnum, eval::v1::GateSequential};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{
     SuiteError,
     fields::{filled, table},
-    reader::{Document, Found, Section},
+    reader::{Document, Section, SpannedValue},
 };
 use crate::{
     gate::{
-        Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
-        ValidityLimit, When, check_alpha, check_share,
+        Adjust, Basis, Gate, Limits, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Texts, Unit, ValidityLimit,
+        When, check_alpha, check_share,
     },
     task::TaskType,
 };
@@ -61,9 +62,7 @@ fn choice<T: Copy>(
         Some(one) => Ok(Some(*one)),
         None => {
             let known: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-            Err(section
-                .document
-                .unknown_name(&found.span, found.field, what, &found.value, &known))
+            Err(section.document.unknown_name(found, what, &known))
         }
     }
 }
@@ -93,12 +92,15 @@ fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
 }
 
 /// `true`, `false`, or the name of a kind of rounds.
-fn sequential(section: &Section<'_>) -> Result<Option<Sequential>, SuiteError> {
+fn sequential(section: &Section<'_>) -> Result<Option<GateSequential>, SuiteError> {
     match section.get("sequential").map(|value| value.get_ref().as_bool()) {
         None => Ok(None),
-        Some(Some(true)) => Ok(Some(Sequential::Pocock)),
-        Some(Some(false)) => Ok(Some(Sequential::Off)),
-        Some(None) => choice(section, "sequential", "spending", &Sequential::ALL, Sequential::name),
+        Some(Some(true)) => Ok(Some(GateSequential::Pocock)),
+        Some(Some(false)) => Ok(Some(GateSequential::Off)),
+        Some(None) => {
+            let all: Vec<_> = GateSequential::all().collect();
+            choice(section, "sequential", "spending", &all, ProtoEnum::dashed)
+        }
     }
 }
 
@@ -128,7 +130,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
         texts: choice(&section, "texts", "choice of texts", &Texts::ALL, Texts::name)?.unwrap_or_default(),
         when: choice(&section, "when", "choice of runs", &When::ALL, When::name)?.unwrap_or_default(),
         limits: limits(&section)?,
-        place: Place {
+        place: RuleLocation {
             origin: format!("{}:{}", document.file, document.line(item.span().start)),
             field: field.to_owned(),
         },
@@ -136,7 +138,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
 }
 
 fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
-    let mut only: Option<(RuleLimit, Found<f64>)> = None;
+    let mut only: Option<(RuleLimit, SpannedValue<f64>)> = None;
     for kind in RuleKind::ALL {
         let Some(found) = section.number(kind.name())? else {
             continue;

@@ -3,7 +3,7 @@
 use super::{
     SuiteError,
     fields::{filled, table},
-    reader::{Document, Found, Section},
+    reader::{Document, Section, SpannedValue},
 };
 use crate::judging::{Judge, Scale, check_accept};
 
@@ -33,7 +33,7 @@ pub(super) fn judge(top: &Section<'_>) -> Result<Judge, SuiteError> {
     })
 }
 
-fn sample(document: &Document<'_>, found: &Found<u64>) -> Result<u32, SuiteError> {
+fn sample(document: &Document<'_>, found: &SpannedValue<u64>) -> Result<u32, SuiteError> {
     u32::try_from(found.value).map_err(|_| {
         let message = format!("is {}, should be at most {}; 0 rates all texts", found.value, u32::MAX);
         document.invalid(&found.span, found.field.as_str(), message)
@@ -62,7 +62,7 @@ fn scales(section: &Section<'_>) -> Result<Vec<Scale>, SuiteError> {
             None => {
                 let known = Scale::ALL.map(Scale::name);
                 let document = section.document;
-                return Err(document.unknown_name(&found.span, found.field, "scale", &found.value, &known));
+                return Err(document.unknown_name(found, "scale", &known));
             }
         }
     }

@@ -34,7 +34,7 @@ use crate::{
     gate::Gate,
     judging::Judge,
     limits::Limits,
-    locate::Wanted,
+    locate::DatasetRequest,
     prompts::variant::PromptVariant,
     separation::Separation,
     task::{Profile, TaskType},
@@ -193,9 +193,9 @@ impl DatasetSpec {
 
     /// The description of the data set for the locator; `permitted` is the resolved path that the
     /// service may read.
-    pub(crate) fn wanted(&self, permitted: Option<PermittedPath>) -> Wanted {
+    pub(crate) fn wanted(&self, permitted: Option<PermittedPath>) -> DatasetRequest {
         let (path, root) = permitted.map_or((None, None), |permitted| (Some(permitted.path), permitted.root));
-        Wanted {
+        DatasetRequest {
             task: Some(self.task),
             source: match &self.source {
                 DatasetSource::Builtin(name) => Source::Builtin(name.clone()),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, path::Path};
 
-use isomer_transformations::{Each, Parameter, Value, declaration, scorable};
+use isomer_transformations::{Parameter, Value, ValueExpansion, declaration, scorable};
 use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -11,7 +11,7 @@ use super::{
     DEFAULT_SEEDS, DatasetSpec, OnFailure, Suite, SuiteError, Transformation, dataset, encoder,
     fields::{filled, language_tag, language_tags, within},
     gate, judge, limits, protocol,
-    reader::{Document, Section},
+    reader::{Document, Section, SpannedValue},
     separation,
 };
 use crate::{form, task::Profile};
@@ -187,9 +187,7 @@ fn on_failure(top: &Section<'_>) -> Result<OnFailure, SuiteError> {
             found.field,
             "a data set with texts missing cannot be scored against its labels; use `keep_original` or `fail`",
         )),
-        other => Err(top
-            .document
-            .unknown_name(&found.span, found.field, "policy", other, &["keep_original", "fail"])),
+        _ => Err(top.document.unknown_name(found, "policy", &["keep_original", "fail"])),
     }
 }
 
@@ -201,10 +199,7 @@ fn profile(top: &Section<'_>) -> Result<Profile, SuiteError> {
     Profile::ALL
         .into_iter()
         .find(|profile| profile.name() == found.value)
-        .ok_or_else(|| {
-            top.document
-                .unknown_name(&found.span, found.field, "metric profile", &found.value, &names)
-        })
+        .ok_or_else(|| top.document.unknown_name(found, "metric profile", &names))
 }
 
 fn transformations(top: &Section<'_>) -> Result<Vec<Transformation>, SuiteError> {
@@ -276,7 +271,14 @@ fn named(
         return Err(document.invalid(span, field, message));
     }
     let known: Vec<&str> = scorable().map(|row| row.name).collect();
-    Transformation::named(name).ok_or_else(|| document.unknown_name(span, field, "transformation", name, &known))
+    Transformation::named(name).ok_or_else(|| {
+        let found = SpannedValue {
+            value: name.to_owned(),
+            field: field.to_owned(),
+            span: span.clone(),
+        };
+        document.unknown_name(found, "transformation", &known)
+    })
 }
 
 /// The value of a parameter, if the table gives it.
@@ -308,7 +310,7 @@ fn parameter_value(section: &Section<'_>, parameter: &Parameter) -> Result<Optio
 /// Refuses a parameter that is given together with the flag that requests all its values.
 fn one_or_all(section: &Section<'_>, chosen: &Transformation) -> Result<(), SuiteError> {
     for parameter in chosen.declaration().parameters {
-        if let Each::If(flag) = parameter.each
+        if let ValueExpansion::If(flag) = parameter.each
             && chosen.given().contains_key(parameter.name)
             && chosen.parameters().flag(flag)
         {

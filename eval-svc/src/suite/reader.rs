@@ -43,28 +43,21 @@ impl Document<'_> {
         }
     }
 
-    pub(super) fn unknown_name(
-        &self,
-        span: &Range<usize>,
-        field: impl Into<String>,
-        what: &'static str,
-        value: &str,
-        known: &[&str],
-    ) -> SuiteError {
+    pub(super) fn unknown_name(&self, found: SpannedValue<String>, what: &'static str, known: &[&str]) -> SuiteError {
         SuiteError::UnknownName {
             file: self.file.to_owned(),
-            line: self.line(span.start),
-            field: field.into(),
+            line: self.line(found.span.start),
+            field: found.field,
             what,
-            value: value.to_owned(),
-            nearest: nearest(value, known.iter().copied()).map(str::to_owned),
+            nearest: nearest(&found.value, known.iter().copied()).map(str::to_owned),
+            value: found.value,
             known: known.iter().map(|k| (*k).to_owned()).collect(),
         }
     }
 }
 
 /// A value with its position.
-pub(super) struct Found<T> {
+pub(super) struct SpannedValue<T> {
     pub(super) value: T,
     pub(super) field: String,
     pub(super) span: Range<usize>,
@@ -109,28 +102,28 @@ impl<'a> Section<'a> {
         self.table.get(key)
     }
 
-    pub(super) fn string(&self, key: &str) -> Result<Option<Found<String>>, SuiteError> {
+    pub(super) fn string(&self, key: &str) -> Result<Option<SpannedValue<String>>, SuiteError> {
         self.get(key)
             .map(|value| self.document.string(value, self.path(key)))
             .transpose()
     }
 
-    pub(super) fn integer(&self, key: &str) -> Result<Option<Found<u64>>, SuiteError> {
+    pub(super) fn integer(&self, key: &str) -> Result<Option<SpannedValue<u64>>, SuiteError> {
         self.get(key)
             .map(|value| self.document.integer(value, self.path(key)))
             .transpose()
     }
 
-    pub(super) fn number(&self, key: &str) -> Result<Option<Found<f64>>, SuiteError> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<SpannedValue<f64>>, SuiteError> {
         self.get(key)
             .map(|value| self.document.number(value, self.path(key)))
             .transpose()
     }
 
-    pub(super) fn truth(&self, key: &str) -> Result<Option<Found<bool>>, SuiteError> {
+    pub(super) fn truth(&self, key: &str) -> Result<Option<SpannedValue<bool>>, SuiteError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match value.get_ref().as_bool() {
-            Some(truth) => Ok(Some(Found {
+            Some(truth) => Ok(Some(SpannedValue {
                 value: truth,
                 field: self.path(key),
                 span: value.span(),
@@ -159,7 +152,7 @@ impl<'a> Section<'a> {
         ))
     }
 
-    pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<Found<String>>>, SuiteError> {
+    pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<SpannedValue<String>>>, SuiteError> {
         let Some(items) = self.list(key)? else { return Ok(None) };
         items
             .into_iter()
@@ -193,9 +186,13 @@ impl Document<'_> {
         )
     }
 
-    pub(super) fn string(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<Found<String>, SuiteError> {
+    pub(super) fn string(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        field: String,
+    ) -> Result<SpannedValue<String>, SuiteError> {
         match value.get_ref().as_str() {
-            Some(text) => Ok(Found {
+            Some(text) => Ok(SpannedValue {
                 value: text.to_owned(),
                 field,
                 span: value.span(),
@@ -204,13 +201,13 @@ impl Document<'_> {
         }
     }
 
-    pub(super) fn integer(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<Found<u64>, SuiteError> {
+    pub(super) fn integer(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<SpannedValue<u64>, SuiteError> {
         let parsed = value
             .get_ref()
             .as_integer()
             .and_then(|i| u64::from_str_radix(i.as_str(), i.radix()).ok());
         match parsed {
-            Some(number) => Ok(Found {
+            Some(number) => Ok(SpannedValue {
                 value: number,
                 field,
                 span: value.span(),
@@ -219,14 +216,14 @@ impl Document<'_> {
         }
     }
 
-    pub(super) fn number(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<Found<f64>, SuiteError> {
+    pub(super) fn number(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<SpannedValue<f64>, SuiteError> {
         let parsed = match value.get_ref() {
             DeValue::Float(f) => f.as_str().parse::<f64>().ok(),
             DeValue::Integer(i) => i64::from_str_radix(i.as_str(), i.radix()).ok().map(|i| i as f64),
             _ => None,
         };
         match parsed.filter(|number| number.is_finite()) {
-            Some(number) => Ok(Found {
+            Some(number) => Ok(SpannedValue {
                 value: number,
                 field,
                 span: value.span(),

@@ -43,7 +43,7 @@ fn kinds(section: &Section<'_>) -> Result<Vec<Kind>, SuiteError> {
             None => {
                 let known = Kind::ALL.map(Kind::name);
                 let document = section.document;
-                return Err(document.unknown_name(&found.span, found.field, "kind of change", &found.value, &known));
+                return Err(document.unknown_name(found, "kind of change", &known));
             }
         }
     }

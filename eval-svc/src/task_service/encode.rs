@@ -13,20 +13,20 @@ use ndarray::Array2;
 
 use super::text_of;
 use crate::{
-    augmented::{self, Augmenting},
+    augmented::{self, AugmentationContext},
     clients::EvalClients,
     compute::Compute,
     config::EvalConfig,
     dataset::Dataset,
-    encoding::{self, EncodingError},
+    encoding::{self, EncodingError, PromptedEncoder},
     metric::{Similarity, vector_matrix},
-    prompts::{DatasetPrompts, Part, Sent, same_but_prompt},
+    prompts::{DatasetPrompts, Part, RequestPrompt, same_but_prompt},
     truncation::CutCount,
-    work::{Batching, LocalEngine},
+    work::{BatchLimits, LocalEngine},
 };
 
 /// A dataset's vectors.
-pub(super) struct Encoded {
+pub(super) struct DatasetVectors {
     /// One row per text of the dataset.
     pub(super) vectors: Array2<f32>,
     /// The similarity with which the encoder's vectors are compared.
@@ -65,7 +65,7 @@ impl<'a> Distinct<'a> {
 /// Texts that are encoded in the same way.
 struct Group<'a> {
     augmented: bool,
-    prompt: Option<&'a Sent>,
+    prompt: Option<&'a RequestPrompt>,
     distinct: Distinct<'a>,
 }
 
@@ -76,8 +76,8 @@ pub(super) async fn describe(clients: &EvalClients, encoder_id: &str) -> Result<
 }
 
 /// No vectors, for a search without them.
-pub(super) fn nothing() -> Encoded {
-    Encoded {
+pub(super) fn nothing() -> DatasetVectors {
+    DatasetVectors {
         vectors: Array2::zeros((0, 0)),
         similarity: Similarity::default(),
         vector_space: None,
@@ -88,15 +88,22 @@ pub(super) fn nothing() -> Encoded {
     }
 }
 
+/// The texts of a dataset, the encoder, and the prompts of the texts.
+#[derive(Clone, Copy)]
+pub(super) struct EncodingTask<'a> {
+    pub(super) config: &'a EvalConfig,
+    pub(super) clients: &'a EvalClients,
+    pub(super) encoder: &'a Encoder,
+    pub(super) prompts: &'a DatasetPrompts,
+    pub(super) dataset: &'a Dataset,
+}
+
 /// Encodes the texts of a dataset with their prompts; equal texts with the same prompt only once.
 pub(super) async fn texts(
-    config: &EvalConfig,
-    clients: &EvalClients,
-    encoder: &Encoder,
-    prompts: &DatasetPrompts,
+    task: EncodingTask<'_>,
     augmentation: Option<&DatasetAugmentation>,
-    dataset: &Dataset,
-) -> Result<Encoded, Fault> {
+) -> Result<DatasetVectors, Fault> {
+    let (config, clients, encoder, dataset) = (task.config, task.clients, task.encoder, task.dataset);
     let queries_only = augmentation.is_some_and(|wanted| wanted.queries_only);
     if queries_only && dataset.texts().iter().all(|text| text.transformable) {
         let message = format!("{} has no documents in addition to its queries", dataset.task());
@@ -109,7 +116,8 @@ pub(super) async fn texts(
         let augmented = augmentation.is_some() && (text.transformable || !queries_only);
         // The language matters only for texts that are augmented.
         let language = dataset.language_of(text.role).filter(|_| augmented);
-        let prompt = prompts
+        let prompt = task
+            .prompts
             .of(Part::of(dataset.task(), text.role))
             .map(|chosen| &chosen.sent);
         let position = groups
@@ -127,7 +135,7 @@ pub(super) async fn texts(
     }
     let total: usize = groups.iter().map(|group| group.distinct.texts.len()).sum();
     let mut done = 0;
-    let mut told = |texts: u64, _: &Usage| {
+    let mut record_progress = |texts: u64, _: &Usage| {
         done += texts;
         tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total, "encoding");
     };
@@ -137,21 +145,20 @@ pub(super) async fn texts(
     for group in &groups {
         let distinct = &group.distinct;
         let Some(wanted) = augmentation.filter(|_| group.augmented) else {
-            let plain = encoding::encode(
-                &LocalEngine::new(clients.clone(), Batching::of_encoders(config), Compute::default()),
-                Batching::of_encoders(config),
+            let batching = BatchLimits::of_encoders(config);
+            let prompted = PromptedEncoder {
+                work: &LocalEngine::new(clients.clone(), batching, Compute::default()),
                 encoder,
-                group.prompt,
-                &distinct.texts,
-                &mut told,
-            )
-            .await
-            .map_err(|error| fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
+                prompt: group.prompt,
+            };
+            let plain = encoding::encode(prompted, batching, &distinct.texts, &mut record_progress)
+                .await
+                .map_err(|error| fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
             encoded.push(plain);
             variants.push(vec![false; distinct.texts.len()]);
             continue;
         };
-        let augmenting = Augmenting {
+        let context = AugmentationContext {
             transform: &clients.transform,
             config,
             encoder,
@@ -159,8 +166,8 @@ pub(super) async fn texts(
             wanted,
             prompt: group.prompt,
         };
-        let (pooled, own, varied) = augmenting
-            .encode(&distinct.texts, &mut told)
+        let (pooled, own, varied) = context
+            .encode(&distinct.texts, &mut record_progress)
             .await
             .map_err(|error| augmented::fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
         encoded.push(pooled);
@@ -193,7 +200,7 @@ pub(super) async fn texts(
         .iter()
         .position(|group| group.augmented == report.is_some())
         .and_then(|position| encoded[position].space.clone());
-    Ok(Encoded {
+    Ok(DatasetVectors {
         vectors: vector_matrix(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
         similarity: encoding::similarity(encoder),
         vector_space: said,
@@ -206,7 +213,7 @@ pub(super) async fn texts(
 
 /// Refuses vectors whose spaces differ in more than the prompt. A request may ask for augmented
 /// vectors together with plain ones.
-fn one_space_but_for_prompts(groups: &[Group<'_>], encoded: &[encoding::Encoded]) -> Result<(), Fault> {
+fn one_space_but_for_prompts(groups: &[Group<'_>], encoded: &[encoding::EncodedTexts]) -> Result<(), Fault> {
     for (i, first) in groups.iter().enumerate() {
         for (j, second) in groups.iter().enumerate().skip(i + 1) {
             let spaces = (encoded[i].space.as_ref(), encoded[j].space.as_ref());

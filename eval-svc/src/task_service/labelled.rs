@@ -12,7 +12,7 @@ use crate::task::{
 
 /// A task of this file, ready to be scored.
 #[derive(Debug)]
-pub(super) enum Labelled {
+pub(super) enum LabelledTask {
     Classification {
         train: Array2<f32>,
         train_labels: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) enum Labelled {
     },
 }
 
-impl Labelled {
+impl LabelledTask {
     pub(super) fn score(&self, profile: Profile) -> Result<Scores, ScoreError> {
         match self {
             Self::Classification {
@@ -78,7 +78,7 @@ pub(super) fn classification(
     options: &TaskOptions,
 ) -> Result<VectorInput, Fault> {
     of_task(task, TaskType::Classification, "classification")?;
-    Ok(VectorInput::Labelled(Labelled::Classification {
+    Ok(VectorInput::Labelled(LabelledTask::Classification {
         train: matrix("classification.train", input.train)?,
         train_labels: input.train_labels,
         test: matrix("classification.test", input.test)?,
@@ -97,7 +97,7 @@ pub(super) fn clustering(
     options: &TaskOptions,
 ) -> Result<VectorInput, Fault> {
     of_task(task, TaskType::Clustering, "clustering")?;
-    Ok(VectorInput::Labelled(Labelled::Clustering {
+    Ok(VectorInput::Labelled(LabelledTask::Clustering {
         vectors: matrix("clustering.vectors", input.vectors)?,
         labels: input.labels,
         sets: input.sets.iter().map(|size| *size as usize).collect(),

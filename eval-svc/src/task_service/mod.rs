@@ -19,9 +19,9 @@ use std::{
 
 use isomer_proto::common::v1::Usage;
 use isomer_proto::eval::v1::{
-    DatasetAugmentation, DatasetInput, ItemScores, ListDatasetsRequest, ListDatasetsResponse, ListTasksRequest,
-    ListTasksResponse, ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column,
-    score_request::Input, search_report::Recall, task_service_server::TaskService,
+    DatasetInput, ItemScores, ListDatasetsRequest, ListDatasetsResponse, ListTasksRequest, ListTasksResponse,
+    ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
+    search_report::Recall, task_service_server::TaskService,
 };
 use isomer_service_kit::{Fault, Tenant, WorkMemory, page_token};
 use isomer_usage::sum;
@@ -80,20 +80,17 @@ impl TaskHandler {
 
     async fn score_dataset(
         &self,
-        task: Option<TaskType>,
-        profile: Profile,
         mut input: DatasetInput,
-        options: &TaskOptions,
-        search: SearchMode,
-        [per_item, evidence]: [bool; 2],
+        settings: ScoreSettings<'_>,
     ) -> Result<ScoreResponse, Fault> {
+        let (profile, options, search) = (settings.profile, settings.options, settings.search);
+        let (per_item, evidence) = (settings.per_item, settings.evidence);
         let started = Instant::now();
         if input.encoder_id.is_empty() {
             return Err(Fault::invalid("dataset.encoder_id", "no encoder is named")
                 .hint("give the id of one, e.g. all-MiniLM-L6-v2"));
         }
-        let sample = (input.limit, input.sample_seed);
-        let wanted = request::dataset(&self.config, input.dataset.take(), sample, task, options)?;
+        let wanted = request::dataset(&self.config, &mut input, settings.task, options)?;
         let located = self.places.locate(wanted).await.map_err(EvalError::from)?;
         request::searches(located.task, search)?;
         let form = request::form(&input, search)?;
@@ -112,21 +109,17 @@ impl TaskHandler {
         prompts::check(&given, &input.encoder_id, &dataset)?;
         let encoder = encode::describe(&self.clients, &input.encoder_id).await?;
         let choice = prompts::Choice::new(&encoder, &given, &dataset);
-        let encode_with = async |augmentation: Option<&DatasetAugmentation>| {
-            encode::texts(
-                &self.config,
-                &self.clients,
-                &encoder,
-                &choice.prompts,
-                augmentation,
-                &dataset,
-            )
-            .await
+        let texts = encode::EncodingTask {
+            config: &self.config,
+            clients: &self.clients,
+            encoder: &encoder,
+            prompts: &choice.prompts,
+            dataset: &dataset,
         };
         let encoding = Instant::now();
         let encoded = match form {
             Some(SearchForm::Lexical) => encode::nothing(),
-            _ => encode_with(input.augmentation.as_ref()).await?,
+            _ => encode::texts(texts, input.augmentation.as_ref()).await?,
         };
         let encoding = encoding.elapsed();
         let (mut columns, mut more) = (BTreeMap::new(), Usage::default());
@@ -134,8 +127,8 @@ impl TaskHandler {
             && evidence
             && let Some(alone) = input.augmentation.as_ref().and_then(|own| cosines::alone(task, own))
         {
-            let variants = encode_with(Some(&alone)).await?;
-            let plain = encode_with(None).await?;
+            let variants = encode::texts(texts, Some(&alone)).await?;
+            let plain = encode::texts(texts, None).await?;
             columns = cosines::columns(
                 &dataset,
                 plain.vectors.view(),
@@ -144,7 +137,7 @@ impl TaskHandler {
             );
             more = sum::total([&variants.usage, &plain.usage]);
         }
-        let encode::Encoded {
+        let encode::DatasetVectors {
             vectors,
             similarity,
             vector_space,
@@ -218,6 +211,19 @@ impl TaskHandler {
             ..response
         })
     }
+}
+
+/// The settings of a score of a data set.
+struct ScoreSettings<'a> {
+    /// `None`: the data set's own task.
+    task: Option<TaskType>,
+    profile: Profile,
+    options: &'a TaskOptions,
+    search: SearchMode,
+    /// Whether the response has values by item.
+    per_item: bool,
+    /// Whether the response has the evidence of the main score.
+    evidence: bool,
 }
 
 /// Runs heavy work on a blocking thread, not on the threads that serve requests.
@@ -321,15 +327,15 @@ impl TaskService for TaskHandler {
                             .into(),
                     );
                 }
-                own.score_dataset(
+                let settings = ScoreSettings {
                     task,
                     profile,
-                    input,
-                    &options,
+                    options: &options,
                     search,
-                    [request.per_item, request.evidence],
-                )
-                .await?
+                    per_item: request.per_item,
+                    evidence: request.evidence,
+                };
+                own.score_dataset(input, settings).await?
             }
             Some(input) => {
                 let task = task.ok_or_else(request::unknown_task)?;
@@ -393,7 +399,7 @@ enum VectorInput {
     Bitext(Array2<f32>, Array2<f32>),
     Retrieval(vectors::Retrieval),
     Lists(lists::Lists),
-    Labelled(labelled::Labelled),
+    Labelled(labelled::LabelledTask),
 }
 
 impl VectorInput {

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::{
     dataset::Dataset,
-    prompts::{Chosen, DatasetPrompts, GivenPrompt, Layers, Part, PromptSource, known_roles, unknown_role, unused},
+    prompts::{
+        DatasetPrompts, GivenPrompt, Layers, Part, PromptSelection, PromptSource, known_roles, unknown_role, unused,
+    },
     truncation::CutCount,
 };
 
@@ -69,12 +71,12 @@ impl Choice {
     pub(super) fn new(encoder: &Encoder, given: &[GivenPrompt], dataset: &Dataset) -> Self {
         let layers = Layers::new(encoder, given, None);
         let prompts = DatasetPrompts::choose(&layers, dataset.task(), dataset.prompt_name());
-        let used: Vec<&Chosen> = prompts.parts().filter_map(|(_, chosen)| chosen).collect();
+        let used: Vec<&PromptSelection> = prompts.parts().filter_map(|(_, chosen)| chosen).collect();
         let unused = unused(&layers, &used);
         Self { prompts, unused }
     }
 
-    fn used(&self) -> impl Iterator<Item = (Part, &Chosen)> {
+    fn used(&self) -> impl Iterator<Item = (Part, &PromptSelection)> {
         self.prompts.parts().filter_map(|(part, chosen)| Some((part, chosen?)))
     }
 

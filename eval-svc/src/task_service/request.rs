@@ -16,7 +16,7 @@ use crate::{
     config::EvalConfig,
     dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source},
     error::EvalError,
-    locate::Wanted,
+    locate::DatasetRequest,
     metric::{HnswOptions, Similarity, ranking::CUTOFFS},
     search_form::SearchForm,
     task::{Profile, SearchMode, TaskType},
@@ -173,11 +173,10 @@ pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault
 /// The dataset that a request names, and the requested part of it.
 pub(super) fn dataset(
     config: &EvalConfig,
-    dataset: Option<DatasetRef>,
-    sample: (Option<u32>, Option<u64>),
+    input: &mut DatasetInput,
     task: Option<TaskType>,
     asked: &TaskOptions,
-) -> Result<Wanted, Fault> {
+) -> Result<DatasetRequest, Fault> {
     let missing = || {
         Fault::invalid("dataset.dataset", "no data set is named")
             .hint("give builtin, path, catalogue, hub_id or inline")
@@ -191,7 +190,7 @@ pub(super) fn dataset(
         revision,
         fields,
         languages,
-    } = dataset.ok_or_else(missing)?;
+    } = input.dataset.take().ok_or_else(missing)?;
     let some = |text: String| (!text.is_empty()).then_some(text);
     let mut root = None;
     let mut source = match source.ok_or_else(missing)? {
@@ -241,12 +240,11 @@ pub(super) fn dataset(
         )
         .hint("map Isomer's name to the data's, e.g. sentence1 to text_a"));
     }
-    let (limit, seed) = sample;
     let options = LoadOptions {
         language: some(language),
         languages,
-        limit: limit.map(|limit| limit as usize),
-        sample_seed: seed.unwrap_or(DEFAULT_SAMPLE_SEED),
+        limit: input.limit.map(|limit| limit as usize),
+        sample_seed: input.sample_seed.unwrap_or(DEFAULT_SAMPLE_SEED),
         fields,
         name: some(name),
         train_limit: asked.train_limit.map(|count| count as usize),
@@ -257,7 +255,7 @@ pub(super) fn dataset(
         root,
         ..LoadOptions::default()
     };
-    Ok(Wanted {
+    Ok(DatasetRequest {
         task,
         source,
         split: some(split),

@@ -3,7 +3,7 @@
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_encoder_client::{
     EncoderClient,
-    answer::{self, Asked},
+    answer::{self, ExpectedAnswer},
     batches,
 };
 use isomer_proto::{
@@ -16,15 +16,15 @@ use isomer_usage::sum;
 use tonic::Code;
 
 pub(crate) use super::error::EncodingError;
-use super::{Batching, RequestKind, WorkEngine};
+use super::{BatchLimits, RequestKind, WorkEngine};
 use crate::{
     metric::{Similarity, similarity::cosine_of_units},
-    prompts::{self, Sent},
+    prompts::{self, RequestPrompt},
 };
 
 /// Vectors of texts, in the order of the texts.
 #[derive(Debug, Default)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedTexts {
     /// `texts × cols` finite values.
     pub(crate) data: Vec<f32>,
     /// Columns; 0 if there were no texts.
@@ -49,33 +49,40 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
     similarity.unwrap_or_default()
 }
 
+/// An encoder behind an engine, with the prompt of its texts.
+#[derive(Clone, Copy)]
+pub(crate) struct PromptedEncoder<'a> {
+    pub(crate) work: &'a dyn WorkEngine,
+    pub(crate) encoder: &'a Encoder,
+    /// `None`: the encoder's default.
+    pub(crate) prompt: Option<&'a RequestPrompt>,
+}
+
 /// Encodes texts, which should be distinct, with several requests in flight. `done` is called with
 /// the number of texts and the usage of each completed request.
 ///
 /// Overload and broken connections are retried. All vectors must be in one vector space, the one
-/// that the encoder described; with a `prompt`, in one that differs from it only in the prompt.
-/// Without a `prompt` the encoder's default applies. `own` is the batching of requests for services
-/// of this process.
+/// that the encoder described; with a prompt, in one that differs from it only in the prompt. `own`
+/// is the batching of requests for services of this process.
 pub(crate) async fn encode(
-    work: &dyn WorkEngine,
-    own: Batching,
-    encoder: &Encoder,
-    prompt: Option<&Sent>,
+    prompted: PromptedEncoder<'_>,
+    own: BatchLimits,
     texts: &[&str],
     mut done: impl FnMut(u64, &Usage),
-) -> Result<Encoded, EncodingError> {
-    let own = Batching {
+) -> Result<EncodedTexts, EncodingError> {
+    let PromptedEncoder { work, encoder, prompt } = prompted;
+    let own = BatchLimits {
         items: batches::most_items(encoder.max_batch_items, own.items),
         ..own
     };
     let batching = work.batching(RequestKind::Encode, own);
     let mut answers = stream::iter(batches::batches(texts, batching.items))
-        .map(|batch| async move { Ok((ask(work, encoder, prompt, texts, &batch).await?, batch)) })
+        .map(|batch| async move { Ok((prompted.encode_batch(texts, &batch).await?, batch)) })
         .buffered(batching.in_flight);
-    let mut encoded = Encoded {
+    let mut encoded = EncodedTexts {
         // With a prompt, the space is that of the first response, after validation.
         space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
-        ..Encoded::default()
+        ..EncodedTexts::default()
     };
     while let Some((answer, batch)) = answers.try_next().await? {
         if let Some(prompt) = prompt {
@@ -94,7 +101,7 @@ pub(crate) async fn encode(
         let spread = texts.len().div_ceil(TWICE);
         let chosen: Vec<usize> = (0..texts.len()).step_by(spread).rev().collect();
         for batch in chosen.chunks(batching.items) {
-            let answer = send(work, encoder, prompt, texts, batch).await;
+            let answer = prompted.send(texts, batch).await;
             let answer = answer.map_err(|fault| EncodingError::Refused(Box::new(fault)))?;
             encoded.compare(&answer, batch, texts)?;
             sum::add(&mut encoded.usage, &answer.usage.unwrap_or_default());
@@ -117,73 +124,63 @@ pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
 /// Number of halvings of a refused batch after which some texts must have succeeded.
 const HOPELESS_AFTER: usize = 3;
 
-/// Encodes a batch. If it is refused because of one text, the error names that text.
-async fn ask(
-    work: &dyn WorkEngine,
-    encoder: &Encoder,
-    prompt: Option<&Sent>,
-    texts: &[&str],
-    batch: &[usize],
-) -> Result<EncodeResponse, EncodingError> {
-    let send = async |batch: &[usize]| send(work, encoder, prompt, texts, batch).await;
-    let fault = match send(batch).await {
-        Ok(answer) => return Ok(answer),
-        Err(fault) => fault,
-    };
-    // Other codes concern the caller or the encoder, not a text.
-    let of_texts = [
-        Code::InvalidArgument,
-        Code::OutOfRange,
-        Code::FailedPrecondition,
-        Code::Internal,
-        Code::Unknown,
-    ];
-    let (mut suspects, mut others_pass) = (batch, false);
-    for level in 0.. {
-        // If an encoder refuses everything, the texts are not sent individually.
-        let hopeless = level == HOPELESS_AFTER && !others_pass;
-        if suspects.len() < 2 || hopeless || !of_texts.contains(&fault.code) {
-            break;
+impl PromptedEncoder<'_> {
+    /// Encodes a batch. If it is refused because of one text, the error names that text.
+    async fn encode_batch(self, texts: &[&str], batch: &[usize]) -> Result<EncodeResponse, EncodingError> {
+        let send = async |batch: &[usize]| self.send(texts, batch).await;
+        let fault = match send(batch).await {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => fault,
+        };
+        // Other codes concern the caller or the encoder, not a text.
+        let of_texts = [
+            Code::InvalidArgument,
+            Code::OutOfRange,
+            Code::FailedPrecondition,
+            Code::Internal,
+            Code::Unknown,
+        ];
+        let (mut suspects, mut others_pass) = (batch, false);
+        for level in 0.. {
+            // If an encoder refuses everything, the texts are not sent individually.
+            let hopeless = level == HOPELESS_AFTER && !others_pass;
+            if suspects.len() < 2 || hopeless || !of_texts.contains(&fault.code) {
+                break;
+            }
+            let (first, second) = suspects.split_at(suspects.len() / 2);
+            let first_passes = send(first).await.is_ok();
+            suspects = if first_passes { second } else { first };
+            others_pass |= first_passes || send(second).await.is_ok();
         }
-        let (first, second) = suspects.split_at(suspects.len() / 2);
-        let first_passes = send(first).await.is_ok();
-        suspects = if first_passes { second } else { first };
-        others_pass |= first_passes || send(second).await.is_ok();
+        match *suspects {
+            [index] if others_pass => match send(suspects).await {
+                Err(fault) => Err(EncodingError::Text {
+                    index,
+                    message: fault.message,
+                }),
+                // The text was refused only as part of a batch.
+                Ok(_) => Err(EncodingError::Refused(Box::new(fault))),
+            },
+            _ => Err(EncodingError::Refused(Box::new(fault))),
+        }
     }
-    match *suspects {
-        [index] if others_pass => match send(suspects).await {
-            Err(fault) => Err(EncodingError::Text {
-                index,
-                message: fault.message,
-            }),
-            // The text was refused only as part of a batch.
-            Ok(_) => Err(EncodingError::Refused(Box::new(fault))),
-        },
-        _ => Err(EncodingError::Refused(Box::new(fault))),
+
+    async fn send(self, texts: &[&str], batch: &[usize]) -> Result<EncodeResponse, Fault> {
+        let inputs = batch.iter().map(|&index| Input {
+            input: Some(input::Input::Text(texts[index].to_owned())),
+        });
+        let request = EncodeRequest {
+            encoder_id: self.encoder.id.clone(),
+            inputs: inputs.collect(),
+            prompt: self.prompt.map(RequestPrompt::field),
+            priority: Priority::Batch.into(),
+            ..EncodeRequest::default()
+        };
+        self.work.encode(self.encoder, request).await
     }
 }
 
-async fn send(
-    work: &dyn WorkEngine,
-    encoder: &Encoder,
-    prompt: Option<&Sent>,
-    texts: &[&str],
-    batch: &[usize],
-) -> Result<EncodeResponse, Fault> {
-    let inputs = batch.iter().map(|&index| Input {
-        input: Some(input::Input::Text(texts[index].to_owned())),
-    });
-    let request = EncodeRequest {
-        encoder_id: encoder.id.clone(),
-        inputs: inputs.collect(),
-        prompt: prompt.map(Sent::field),
-        priority: Priority::Batch.into(),
-        ..EncodeRequest::default()
-    };
-    work.encode(encoder, request).await
-}
-
-impl Encoded {
+impl EncodedTexts {
     /// Compares the vectors of a second response, in another order, with those of the first.
     fn compare(&self, answer: &EncodeResponse, batch: &[usize], texts: &[&str]) -> Result<(), EncodingError> {
         let mut again = Self {
@@ -230,7 +227,7 @@ impl Encoded {
             };
         }
         answer::one_space(&mut self.space, answer.vector_space.as_ref()).map_err(EncodingError::Unusable)?;
-        let matrix = answer::matrix(answer, Asked::floats(batch.len())).map_err(EncodingError::Unusable)?;
+        let matrix = answer::matrix(answer, ExpectedAnswer::floats(batch.len())).map_err(EncodingError::Unusable)?;
         let cols = matrix.cols as usize;
         if self.cols == 0 {
             self.cols = cols;

@@ -28,11 +28,11 @@ use prost::Message;
 use uuid::Uuid;
 
 use super::{
-    Batching, Producer, RequestKind, WorkEngine,
+    BatchLimits, Producer, RequestKind, WorkEngine,
     error::EncodingError,
     score::{self, ScoreFailure, ScoreRecord, ScoreTask},
     search,
-    shard::{Found, Shard, ShardSearch},
+    shard::{Shard, ShardHits, ShardSearch},
 };
 use crate::{EvalClients, compute::Compute};
 
@@ -41,7 +41,7 @@ use crate::{EvalClients, compute::Compute};
 pub(crate) struct LocalEngine {
     clients: EvalClients,
     /// Size and number of requests to encoders for a shard.
-    batching: Batching,
+    batching: BatchLimits,
     /// Runs the searches of shards.
     compute: Compute,
     /// The run that the requests belong to, if another replica may continue it.
@@ -52,7 +52,7 @@ pub(crate) struct LocalEngine {
 
 impl LocalEngine {
     /// `batching` applies to requests to encoders for a shard.
-    pub(crate) fn new(clients: EvalClients, batching: Batching, compute: Compute) -> Self {
+    pub(crate) fn new(clients: EvalClients, batching: BatchLimits, compute: Compute) -> Self {
         Self {
             clients,
             batching,
@@ -202,7 +202,7 @@ impl WorkEngine for LocalEngine {
         std::future::ready(()).boxed()
     }
 
-    fn batching(&self, _piece: RequestKind, own: Batching) -> Batching {
+    fn batching(&self, _piece: RequestKind, own: BatchLimits) -> BatchLimits {
         own
     }
 
@@ -230,7 +230,7 @@ impl WorkEngine for LocalEngine {
         async move { client.encode(request).await.map_err(fault) }.boxed()
     }
 
-    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>> {
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<ShardHits, EncodingError>> {
         let own = self.clone();
         async move { search::search(&own, own.batching, &own.compute, &shard, wanted).await }.boxed()
     }

@@ -31,8 +31,9 @@ use isomer_service_kit::{Fault, Tenant};
 
 pub(crate) use error::EncodingError;
 pub(crate) use local::LocalEngine;
-pub(crate) use score::{ScoreFailure, ScoreRecord, ScoreTask};
-pub(crate) use shard::{DocumentFacts, Found, Queries, Shard, ShardSearch, digest_of_vector};
+pub use score::ScoreRecord;
+pub(crate) use score::{ScoreFailure, ScoreTask};
+pub(crate) use shard::{DocumentFacts, Queries, Shard, ShardHits, ShardSearch, digest_of_vector};
 
 use crate::EvalConfig;
 
@@ -63,14 +64,14 @@ impl From<&Provenance> for Producer {
 
 /// Size and number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Batching {
+pub(crate) struct BatchLimits {
     /// Maximum number of texts, or pairs, in one request.
     pub(crate) items: usize,
     /// Maximum number of requests in flight.
     pub(crate) in_flight: usize,
 }
 
-impl Batching {
+impl BatchLimits {
     /// Batching of requests to encoders, as configured.
     pub(crate) fn of_encoders(config: &EvalConfig) -> Self {
         Self {
@@ -117,7 +118,7 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
     fn wait_for_cancellations(&self) -> BoxFuture<'static, ()>;
 
     /// Size and number of requests; `own` are the values for services of this process.
-    fn batching(&self, piece: RequestKind, own: Batching) -> Batching;
+    fn batching(&self, piece: RequestKind, own: BatchLimits) -> BatchLimits;
 
     /// Transforms texts. Yields each result as it arrives, then the usage.
     fn transform(
@@ -134,7 +135,7 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
     fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>>;
 
     /// Encodes the documents of a shard and searches them. The caller checks the answer.
-    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>>;
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<ShardHits, EncodingError>>;
 
     fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>>;
 

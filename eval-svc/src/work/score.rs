@@ -34,21 +34,25 @@ pub(crate) struct ScoreTask {
     pub(crate) similarity: Similarity,
 }
 
-/// A score in its stored and transmitted form.
+/// A score, computed now or found in the store of scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ScoreRecord {
-    pub(crate) main_key: String,
+pub struct ScoreRecord {
+    /// Key of the main score, for example `cosine_spearman`.
+    pub main_key: String,
     /// Main score in the metric's own unit.
-    pub(crate) main: f64,
+    pub main: f64,
     /// Every metric.
-    pub(crate) all: BTreeMap<String, f64>,
+    pub all: BTreeMap<String, f64>,
     /// Rows scored.
-    pub(crate) items: u64,
-    /// The item-level data behind the main score, if there is any.
-    pub(crate) evidence: Option<Evidence>,
-    /// The result lists of retrieval.
+    pub items: u64,
+    /// The item-level data behind the main score, if there is any. A score found in the store comes
+    /// without it, because many scores of many items would fill the memory: see
+    /// [`UnitStore::evidence`](crate::run::units::UnitStore::evidence).
+    pub evidence: Option<Evidence>,
+    /// The result lists of retrieval; also absent from stored scores: see
+    /// [`UnitStore::lists`](crate::run::units::UnitStore::lists).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) lists: Option<ResultLists>,
+    pub lists: Option<ResultLists>,
 }
 
 /// A score could not be computed.
@@ -76,6 +80,13 @@ impl From<Scores> for ScoreRecord {
 }
 
 impl ScoreRecord {
+    /// The score without the data stored with it.
+    #[must_use]
+    pub(crate) fn alone(mut self) -> Self {
+        (self.evidence, self.lists) = (None, None);
+        self
+    }
+
     /// As [`Scores::with_main`].
     ///
     /// # Errors
@@ -96,7 +107,7 @@ pub(super) async fn score(compute: &Compute, task: ScoreTask) -> Result<ScoreRec
         task.dataset
             .score_with(task.vectors.view(), task.profile, task.similarity)
     });
-    told(scored.await)
+    record(scored.await)
 }
 
 /// Like [`score`], with the worker's knowledge of the data set.
@@ -104,13 +115,14 @@ pub(super) async fn score_of(
     compute: &Compute,
     scoring: Scoring,
     vectors: Array2<f32>,
-    (profile, similarity): (Profile, Similarity),
+    profile: Profile,
+    similarity: Similarity,
 ) -> Result<ScoreRecord, ScoreFailure> {
     let scored = compute.batch(move || scoring.score(vectors.view(), profile, similarity));
-    told(scored.await)
+    record(scored.await)
 }
 
-fn told(scored: Result<Result<Scores, ScoreError>, tokio::task::JoinError>) -> Result<ScoreRecord, ScoreFailure> {
+fn record(scored: Result<Result<Scores, ScoreError>, tokio::task::JoinError>) -> Result<ScoreRecord, ScoreFailure> {
     match scored {
         Ok(Ok(scores)) => Ok(scores.into()),
         Ok(Err(error)) => Err(ScoreFailure::Undefined(error)),

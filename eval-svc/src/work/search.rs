@@ -6,9 +6,9 @@ use std::{collections::HashMap, sync::Arc};
 use ndarray::Axis;
 
 use super::{
-    Batching, WorkEngine,
-    encoding::{self, Encoded, EncodingError},
-    shard::{DocumentFacts, Found, Shard, ShardSearch, digest_of_vector},
+    BatchLimits, WorkEngine,
+    encoding::{self, EncodedTexts, EncodingError, PromptedEncoder},
+    shard::{DocumentFacts, Shard, ShardHits, ShardSearch, digest_of_vector},
 };
 use crate::{
     compute::Compute,
@@ -22,11 +22,11 @@ use crate::{
 /// Encodes the documents with `work` and searches them.
 pub(super) async fn search(
     work: &dyn WorkEngine,
-    own: Batching,
+    own: BatchLimits,
     compute: &Compute,
     shard: &Shard,
     wanted: Arc<ShardSearch>,
-) -> Result<Found, EncodingError> {
+) -> Result<ShardHits, EncodingError> {
     let documents = shard.documents();
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut distinct: Vec<&str> = Vec::new();
@@ -43,8 +43,12 @@ pub(super) async fn search(
             })
         })
         .collect();
-    let encoder = &wanted.encoder;
-    let encoded = encoding::encode(work, own, encoder, wanted.prompt.as_ref(), &distinct, |_, _| ());
+    let prompted = PromptedEncoder {
+        work,
+        encoder: &wanted.encoder,
+        prompt: wanted.prompt.as_ref(),
+    };
+    let encoded = encoding::encode(prompted, own, &distinct, |_, _| ());
     let encoded = encoded.await.map_err(|error| match error {
         EncodingError::Text { index, message } => EncodingError::Text {
             index: firsts.get(index).copied().unwrap_or_default(),
@@ -58,7 +62,7 @@ pub(super) async fn search(
     let (hits, facts) = searched
         .await
         .map_err(|error| EncodingError::Unusable(format!("searching its vectors stopped: {error}")))??;
-    Ok(Found {
+    Ok(ShardHits {
         hits,
         facts,
         encoded: texts,
@@ -69,8 +73,13 @@ pub(super) async fn search(
 type HitsAndFacts = (Vec<Vec<Hit>>, Vec<DocumentFacts>);
 
 /// Searches documents, given the row of each among distinct vectors.
-fn find(encoded: Encoded, rows: &[usize], ids: &[String], wanted: &ShardSearch) -> Result<HitsAndFacts, EncodingError> {
-    let Encoded { data, cols, cut, .. } = encoded;
+fn find(
+    encoded: EncodedTexts,
+    rows: &[usize],
+    ids: &[String],
+    wanted: &ShardSearch,
+) -> Result<HitsAndFacts, EncodingError> {
+    let EncodedTexts { data, cols, cut, .. } = encoded;
     let bad = |error: MatrixError| EncodingError::Unusable(error.to_string());
     let queries = wanted.queries.matrix().view();
     if queries.ncols() != cols {

@@ -16,7 +16,7 @@ use prost::Message;
 use crate::{
     dataset::Dataset,
     metric::{search::Hit, vector_matrix},
-    prompts::Sent,
+    prompts::RequestPrompt,
     task::SearchTerms,
 };
 
@@ -86,7 +86,7 @@ pub(crate) struct ShardSearch {
     /// The encoder, as it was described when the run was planned.
     pub(crate) encoder: Encoder,
     /// The prompt of documents; `None`: the encoder's default.
-    pub(crate) prompt: Option<Sent>,
+    pub(crate) prompt: Option<RequestPrompt>,
     pub(crate) queries: Queries,
     /// The search parameters.
     pub(crate) terms: SearchTerms,
@@ -104,7 +104,7 @@ pub(crate) struct DocumentFacts {
 
 /// The results of a search in a shard.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct ShardHits {
     /// The best documents of each query, by row in the shard.
     pub(crate) hits: Vec<Vec<Hit>>,
     /// One per document.
@@ -185,7 +185,7 @@ pub(crate) fn digest_of_vector(vector: &[f32]) -> [u8; blake3::OUT_LEN] {
     *hasher.finalize().as_bytes()
 }
 
-impl Found {
+impl ShardHits {
     /// Checks a worker's answer.
     ///
     /// # Errors

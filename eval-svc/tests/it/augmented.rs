@@ -17,6 +17,7 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, GrpcChannel, Services};
 use isomer_stubs::{
     encoder::{StubEncoder, matrix},
+    promise::promised,
     request,
     rpc::channel,
 };
@@ -224,7 +225,7 @@ async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
         let fault = score(&mut harness, TaskType::Sts, &other, Some(with(wrong)))
             .await
             .unwrap_err();
-        assert_eq!(fault.field.as_deref(), Some("dataset.augmentation.plain"));
+        promised("DatasetAugmentation.plain INVALID_ARGUMENT plain", &fault);
     }
 }
 
@@ -238,7 +239,6 @@ async fn a_source_that_gives_nothing_is_an_error_and_not_the_plain_score() {
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "NO_VARIANTS")
     );
-    assert!(fault.message.contains("every attempt failed"), "{fault}");
 }
 
 #[tokio::test]
@@ -275,8 +275,7 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
     let fault = score(&mut harness, TaskType::Sts, &[("test.jsonl", STS)], Some(only))
         .await
         .unwrap_err();
-    assert_eq!(fault.code, Code::InvalidArgument);
-    assert_eq!(fault.field.as_deref(), Some("dataset.augmentation.queries_only"));
+    promised("DatasetAugmentation.queries_only INVALID_ARGUMENT queries_only", &fault);
 }
 
 #[tokio::test]

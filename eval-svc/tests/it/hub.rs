@@ -5,14 +5,17 @@ use std::{fs, path::PathBuf, sync::Arc};
 use isomer_eval::{
     EvalConfig,
     dataset::{Dataset, DatasetError, HubRef, LoadOptions, Source, load},
-    locate::{DatasetLocator, HubAccess, HubRules, Wanted},
+    locate::{DatasetLocator, DatasetRequest, HubAccess, HubRules},
     mteb_result,
     task::TaskType,
 };
 use isomer_models::{ModelsConfig, Progress, Resolver};
 use isomer_proto::eval::v1::{self as proto, DatasetInput, DatasetRef, ScoreRequest, dataset_ref, score_request};
 use isomer_service_kit::Fault;
-use isomer_stubs::hub::{COMMIT, Hub, Running};
+use isomer_stubs::{
+    hub::{COMMIT, Hub, HubServer},
+    promise::promised,
+};
 use parking_lot::Mutex;
 use tonic::Code;
 
@@ -25,7 +28,7 @@ use crate::{
 /// A hub with some repositories, and a machine with its own caches.
 struct World {
     folder: tempfile::TempDir,
-    hub: Arc<Running>,
+    hub: Arc<HubServer>,
 }
 
 impl World {
@@ -94,7 +97,7 @@ async fn read(
     source: Source,
     options: LoadOptions,
 ) -> Result<Dataset, DatasetError> {
-    let wanted = Wanted {
+    let wanted = DatasetRequest {
         task: Some(task),
         source,
         split: None,
@@ -139,9 +142,9 @@ async fn pairs() -> World {
 
 /// Records progress reports.
 #[derive(Default)]
-struct Told(Mutex<Vec<(String, u64, Option<u64>)>>);
+struct ProgressLog(Mutex<Vec<(String, u64, Option<u64>)>>);
 
-impl Progress for Told {
+impl Progress for ProgressLog {
     fn update(&self, what: &str, done: u64, total: Option<u64>) {
         self.0.lock().push((what.to_owned(), done, total));
     }
@@ -151,13 +154,13 @@ impl Progress for Told {
 async fn what_the_hub_sends_is_told_while_it_comes_and_nothing_where_it_is_there() {
     let world = pairs().await;
     let places = world.places(false);
-    let wanted = |id: String| Wanted {
+    let wanted = |id: String| DatasetRequest {
         task: Some(TaskType::Sts),
         source: hub(&id),
         split: None,
         options: LoadOptions::default(),
     };
-    let told = Told::default();
+    let told = ProgressLog::default();
     places
         .locate_with(wanted("org/pairs:en".to_owned()), &told)
         .await
@@ -172,7 +175,7 @@ async fn what_the_hub_sends_is_told_while_it_comes_and_nothing_where_it_is_there
         );
         assert!(heard.contains(&whole), "{heard:?}");
     }
-    let again = Told::default();
+    let again = ProgressLog::default();
     places
         .locate_with(wanted(format!("org/pairs:en@{COMMIT}")), &again)
         .await
@@ -220,11 +223,9 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     let missing = read(&offline, TaskType::Sts, hub("org/pairs:de"), LoadOptions::default())
         .await
         .unwrap_err();
+    assert!(matches!(missing, DatasetError::Hub { .. }), "{missing:?}");
     let said = missing.to_string();
-    assert!(
-        said.contains("is not in the hub's cache") && said.contains("hf download --repo-type dataset org/pairs"),
-        "{said}"
-    );
+    assert!(said.contains("hf download --repo-type dataset org/pairs"), "{said}");
     assert_eq!(world.asked(), asked);
 }
 
@@ -272,7 +273,10 @@ async fn a_copy_of_a_repository_is_read_by_its_card() {
     )
     .await
     .unwrap_err();
-    assert!(error.to_string().contains("qrels/test.tsv is missing"), "{error}");
+    assert!(
+        matches!(&error, DatasetError::MissingFile { missing, .. } if missing == "qrels/test.tsv"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -290,17 +294,13 @@ async fn what_a_repository_does_not_hold_is_said_with_what_it_holds() {
     };
     let several = error("org/pairs", LoadOptions::default()).await;
     assert!(
-        several.contains("several configurations and none is chosen") && several.contains("de (test), en (test)"),
+        several.contains("several configurations") && several.contains("de (test), en (test)"),
         "{several}"
     );
-    assert!(
-        error("org/pairs:fr", LoadOptions::default())
-            .await
-            .contains("no configuration `fr`")
-    );
+    assert!(error("org/pairs:fr", LoadOptions::default()).await.contains("`fr`"));
     let unknown = error("org/none", LoadOptions::default()).await;
     assert!(
-        unknown.contains("no repository or revision") && unknown.contains("check the spelling"),
+        unknown.contains("org/none") && unknown.contains("revision"),
         "{unknown}"
     );
     let closed = DatasetLocator {
@@ -311,7 +311,7 @@ async fn what_a_repository_does_not_hold_is_said_with_what_it_holds() {
     let refused = read(&closed, TaskType::Sts, hub("org/pairs"), LoadOptions::default())
         .await
         .unwrap_err();
-    assert!(refused.to_string().contains("has no access to the hub"));
+    assert!(matches!(refused, DatasetError::Hub { .. }), "{refused}");
 }
 
 const PARTS: &[u8] =
@@ -378,10 +378,8 @@ async fn a_name_of_the_catalogue_is_looked_for_in_folders_and_then_on_the_hub() 
         .load(TaskType::Retrieval, name(), LoadOptions::default())
         .await
         .unwrap_err();
-    assert!(
-        other.to_string().contains("is a data set for sts, not for retrieval"),
-        "{other}"
-    );
+    let wrong_task = |error: &DatasetError| matches!(error, DatasetError::OtherTask { task, asked, .. } if (*task, *asked) == (TaskType::Sts, TaskType::Retrieval));
+    assert!(wrong_task(&other), "{other}");
     let typo = world
         .load(
             TaskType::Sts,
@@ -390,7 +388,10 @@ async fn a_name_of_the_catalogue_is_looked_for_in_folders_and_then_on_the_hub() 
         )
         .await
         .unwrap_err();
-    assert!(typo.to_string().contains("did you mean `STSBenchmark`?"), "{typo}");
+    assert!(
+        matches!(&typo, DatasetError::UnknownName { nearest: Some(name), .. } if name == "STSBenchmark"),
+        "{typo}"
+    );
 }
 
 #[tokio::test]
@@ -403,12 +404,15 @@ async fn a_name_that_cannot_be_reached_says_where_it_was_looked_for_and_how_to_g
         LoadOptions::default(),
     )
     .await;
-    let said = lost.unwrap_err().to_string();
+    let lost = lost.unwrap_err();
+    assert!(
+        matches!(&lost, DatasetError::Unreachable { name, tried, .. } if name == "BIOSSES" && tried.len() == 2),
+        "{lost:?}"
+    );
+    let said = lost.to_string();
     for part in [
-        "`BIOSSES` is unavailable",
-        "data/BIOSSES is not there",
-        "this process is offline",
-        "put its files into",
+        "data/BIOSSES",
+        "offline",
         "hf download --repo-type dataset mteb/biosses-sts --revision d3fb88f8",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -421,7 +425,7 @@ async fn a_name_that_cannot_be_reached_says_where_it_was_looked_for_and_how_to_g
     )
     .await;
     let said = which.unwrap_err().to_string();
-    assert!(said.contains("choose a language") && said.contains("en-tr"), "{said}");
+    assert!(said.contains("en-tr"), "{said}");
 }
 
 #[tokio::test]
@@ -494,10 +498,9 @@ async fn scores_over_the_wire_name_the_commit() {
         source: Some(dataset_ref::Source::HubId("org/none".into())),
         ..DatasetRef::default()
     };
-    let fault = Fault::from_status(&harness.tasks.score(request(lost)).await.unwrap_err());
-    assert_eq!(
-        (fault.code, fault.reason.as_str()),
-        (Code::Unavailable, "DATASET_UNREACHABLE")
+    promised(
+        "TaskService.Score UNAVAILABLE DATASET_UNREACHABLE dataset",
+        &harness.tasks.score(request(lost)).await.unwrap_err().into(),
     );
 }
 
@@ -539,16 +542,16 @@ async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
 }
 
 /// Name, language, task and number of items of a data set of the catalogue.
-type Named = (&'static str, Option<&'static str>, TaskType, usize);
+type CatalogueRow = (&'static str, Option<&'static str>, TaskType, usize);
 
-async fn names_find(cases: &[Named], data: PathBuf) {
+async fn names_find(cases: &[CatalogueRow], data: PathBuf) {
     let places = DatasetLocator {
         rules: HubRules::owner(),
         folders: vec![data],
         hub: None,
     };
     for &(name, language, task, items) in cases {
-        let wanted = Wanted {
+        let wanted = DatasetRequest {
             task: None,
             source: Source::Catalogue(name.into()),
             split: None,

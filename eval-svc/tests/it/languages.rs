@@ -2,7 +2,7 @@
 
 use isomer_eval::{
     dataset::{LoadOptions, Role, Source, load},
-    locate::{DatasetLocator, HubRules, Wanted},
+    locate::{DatasetLocator, DatasetRequest, HubRules},
     profile::LanguageGroup,
 };
 
@@ -19,7 +19,7 @@ async fn loaded(name: &str, files: &[(&str, &str)], language: Option<&str>) -> i
         folders: vec![home.path().to_owned()],
         hub: None,
     };
-    let wanted = Wanted {
+    let wanted = DatasetRequest {
         task: None,
         source: Source::Catalogue(name.to_owned()),
         split: None,

@@ -7,8 +7,9 @@ use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
     PlanRunRequest, Run, RunSpec, RunState, SuiteRef, WatchRunRequest, suite_ref,
 };
-use isomer_service_kit::CALLER;
-use tonic::{Code, Request};
+use isomer_service_kit::{CALLER, Fault};
+use isomer_stubs::promise::{promised, refusal};
+use tonic::Request;
 
 use crate::run_stubs::*;
 
@@ -88,7 +89,7 @@ async fn a_run_is_its_owners_and_an_administrators() {
     ended(&watch(&mut client, &id, 0).await);
     ended(&watch(&mut client, &other, 0).await);
 
-    let unknown = |status: tonic::Status| assert_eq!(status.code(), Code::NotFound, "{status}");
+    let unknown = |status: tonic::Status| promised("RunService NOT_FOUND UNKNOWN_RUN id", &Fault::from_status(&status));
     unknown(
         client
             .get_run(by("key:b", GetRunRequest { id: id.clone() }))
@@ -159,9 +160,9 @@ async fn runs_wait_in_bounded_numbers() {
         }
         assert!(made.len() < 60, "there is no bound");
     };
-    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    let refused = Fault::from_status(&refused);
+    promised("RunService.CreateRun RESOURCE_EXHAUSTED OVERLOADED", &refused);
     assert!(made.len() >= 20, "{} runs", made.len());
-    assert!(refused.message().contains("of this caller"), "{refused}");
     // Planning takes as much work for a plan as for a run.
     let plan = |caller: &str| {
         by(
@@ -172,8 +173,8 @@ async fn runs_wait_in_bounded_numbers() {
             },
         )
     };
-    let refused = client.plan_run(plan("key:a")).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    let refused = Fault::from_status(&client.plan_run(plan("key:a")).await.unwrap_err());
+    assert_eq!(refusal(&refused), "RESOURCE_EXHAUSTED OVERLOADED", "{refused}");
     client.plan_run(plan("key:b")).await.expect("another caller's");
     let other = client
         .create_run(by("key:b", create_request(spec(), "")))
@@ -209,7 +210,9 @@ async fn a_suite_and_a_name_that_are_too_long_are_refused_unread() {
         ..SuiteRef::default()
     };
     let refused = client.create_run(create_request(spec(suite, &["stub-a"]), "")).await;
-    assert!(refused.unwrap_err().message().contains("at most 262144"));
+    let refused = Fault::from_status(&refused.unwrap_err());
+    assert_eq!(refusal(&refused), "INVALID_ARGUMENT BROKEN_SUITE spec.suite");
+    assert!(refused.message.contains("262144"), "{refused}");
     let named = RunSpec {
         transformations: vec!["x".repeat(10_000_000)],
         ..spec(harness.suite(TWO), &["stub-a"])

@@ -8,6 +8,7 @@ use isomer_eval::report::{
 use isomer_proto::eval::v1::{
     Gate, GateRule, GateUnit, ReportFormat, RunSpec, RunState, SuiteRef, Verdict, gate_rule::Limit, suite_ref,
 };
+use isomer_stubs::promise::refusal;
 use serde_json::{Value, json};
 
 use crate::run_stubs::{
@@ -226,13 +227,11 @@ async fn a_rule_is_refused_where_it_has_no_meaning() {
     let mut alone = spec(suite(&harness, 30, false, ""), &[SAME]);
     alone.gate = gate(flips());
     let fault = create(&mut client, alone).await.unwrap_err();
-    assert!(
-        fault
-            .message
-            .contains("compares with a baseline encoder and none is named"),
-        "{}",
-        fault.message
+    assert_eq!(
+        refusal(&fault),
+        "INVALID_ARGUMENT BROKEN_GATE spec.gate.rules[0].max_negative_flips"
     );
+    assert!(fault.message.contains("--baseline"), "{fault}");
     for sequential in ["pocock", "betting"] {
         let rules = format!("[gate]\nsequential = \"{sequential}\"\n[[gate.rule]]\nmax_negative_flips = 5\n");
         let fault = create(&mut client, against(suite(&harness, 30, false, &rules), SAME))

@@ -9,7 +9,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_proto::transform::v1::GuardMode;
 use isomer_service_kit::Fault;
-use isomer_stubs::wait::until;
+use isomer_stubs::{promise::refusal, wait::until};
 use tonic::Code;
 
 use crate::run_stubs::{
@@ -442,7 +442,7 @@ async fn a_generator_that_answers_no_text_at_all_is_no_result() {
     let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Failed);
     assert!(
-        run.error.contains("none of 17 texts") && run.error.contains("connection refused"),
+        run.error.contains("17 texts") && run.error.contains("connection refused"),
         "{}",
         run.error
     );
@@ -475,12 +475,8 @@ async fn everything_is_checked_before_anything_is_generated() {
     let mut ghost = spec(harness.suite(TWO), &["stub-a"]);
     ghost.generator_id = "missing".into();
     let ghost = create(&mut client, ghost).await.unwrap_err();
-    assert_eq!(ghost.code, Code::NotFound);
-    assert!(
-        ghost.message.contains("no generator `missing`") && ghost.message.contains("name one"),
-        "{}",
-        ghost.message
-    );
+    assert_eq!(refusal(&ghost), "NOT_FOUND UNKNOWN_GENERATOR");
+    assert!(ghost.message.contains("`missing`"), "{ghost}");
 
     let unserved = harness.suite("transformations = [\"style_change\"]");
     let unserved = create(&mut client, spec(unserved, &["stub-a"])).await.unwrap_err();
@@ -544,7 +540,7 @@ async fn overrides_and_baseline_are_followed() {
     asked.transformations = vec!["expansoin".into()];
     let typo = create(&mut client, asked).await.unwrap_err();
     assert_eq!(typo.field.as_deref(), Some("spec.transformations[0]"));
-    assert!(typo.message.contains("did you mean `expansion`"), "{}", typo.message);
+    assert!(typo.message.contains("`expansion`"), "{}", typo.message);
 }
 
 #[tokio::test]
@@ -655,12 +651,7 @@ async fn every_dataset_that_cannot_be_had_is_named_before_anything_is_generated(
         (fault.code, fault.reason.as_str()),
         (Code::Unavailable, "DATASET_UNREACHABLE")
     );
-    for part in [
-        "2 of the suite's 3 data sets",
-        "far.toml:3: BIOSSES",
-        "put its files into",
-        "far.toml:8: org/name",
-    ] {
+    for part in ["2 of the suite's 3", "far.toml:3: BIOSSES", "far.toml:8: org/name"] {
         assert!(fault.message.contains(part), "{part}: {}", fault.message);
     }
     assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);

@@ -5,6 +5,7 @@ use isomer_proto::eval::v1::{
     PlanRunRequest, RunPlan, RunSpec, RunState, SuiteRef, run_service_client::RunServiceClient, suite_ref,
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_stubs::promise::{promised, refusal};
 
 use crate::run_stubs::{Harness, run_to_end, spec};
 
@@ -184,16 +185,26 @@ async fn impossible_totals_and_probabilities_are_refused_by_name() {
     let harness = Harness::new();
     let (_service, mut client) = harness.open().await;
     let with = |head: &str| spec(suite(&harness, head, 10.0), &["stub-a"]);
-    let few = plan(&mut client, with("total_items = 2"), None).await.unwrap_err();
-    assert!(
-        few.to_string().contains("total_items is 2, but there are 3 data sets"),
-        "{few}"
-    );
-    let none = plan(&mut client, with("total_items = 0"), None).await.unwrap_err();
-    assert!(none.to_string().contains("`total_items`: is 0"), "{none}");
+    for (limit, total) in [(None, 2), (Some(9), 900)] {
+        let few = RunSpec {
+            limit,
+            total_items: Some(total),
+            ..with("")
+        };
+        let refused = plan(&mut client, few, None).await.unwrap_err();
+        promised("RunSpec.total_items INVALID_ARGUMENT total_items", &refused);
+    }
+    for (head, refused) in [
+        ("total_items = 2", "INVALID_ARGUMENT spec.suite"),
+        ("total_items = 0", "INVALID_ARGUMENT BROKEN_SUITE spec.suite"),
+    ] {
+        let fault = plan(&mut client, with(head), None).await.unwrap_err();
+        assert_eq!(refusal(&fault), refused);
+        assert!(fault.message.contains("total_items"), "{fault}");
+    }
     for power in [0.0, 1.0, 80.0, f64::NAN] {
-        let wrong = plan(&mut client, with(""), Some(power)).await.unwrap_err();
-        assert!(wrong.to_string().contains("for example 0.8"), "{wrong}");
+        let fault = plan(&mut client, with(""), Some(power)).await.unwrap_err();
+        assert_eq!(refusal(&fault), "INVALID_ARGUMENT power");
     }
     // Nothing is foreseen of errors made by rule, of rules on points, or of a suite without rules.
     let suite_with = |from: &str, to: &str| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_eval::Shared;
 use isomer_proto::eval::v1::{DeleteRunRequest, Run, RunState};
-use isomer_retention::{Amount, Holds, Kind, Policy, Sweep, Swept, sweep};
+use isomer_retention::{Amount, Holds, Kind, Policy, Sweep, SweepReport, sweep};
 use isomer_stubs::wait::found;
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn counted(run: &Run) -> (u64, u64, u64) {
     (counters.texts_encoded, counters.scores_computed, counters.scores_cached)
 }
 
-async fn swept(blobs: &BlobStore) -> Swept {
+async fn swept(blobs: &BlobStore) -> SweepReport {
     let policy = Policy {
         older_than: std::time::Duration::ZERO,
         forget_runs: None,

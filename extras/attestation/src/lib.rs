@@ -18,4 +18,4 @@ mod verify;
 pub use envelope::{BUNDLE_TYPE, Envelope};
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use statement::{Outcome, PREDICATE_TYPE, Resource, Statement, StatementError, statements};
-pub use verify::{Verified, VerifyError, verify};
+pub use verify::{VerifiedAttestation, VerifyError, verify};

@@ -43,7 +43,7 @@ fn named(keys: &[String]) -> String {
 
 /// A valid attestation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedAttestation {
     /// Id of the encoder.
     pub encoder: String,
     /// SHA-256 (hex) of its weights.
@@ -58,7 +58,7 @@ pub struct Verified {
 ///
 /// # Errors
 /// If it is invalid.
-pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verified, VerifyError> {
+pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<VerifiedAttestation, VerifyError> {
     let envelope = Envelope::read(envelope).map_err(|error| VerifyError::Envelope(error.to_string()))?;
     let Some(payload) = envelope.opened(key) else {
         let keys = envelope.signatures.into_iter().map(|signature| signature.keyid);
@@ -87,7 +87,7 @@ pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verifie
     if said(&made) != said(&statement) {
         return Err(VerifyError::Differs("the result is another".to_owned()));
     }
-    Ok(Verified {
+    Ok(VerifiedAttestation {
         encoder,
         weights,
         result: statement.predicate.result,

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use isomer_blobs::{BlobStore, StoreConfig};
-use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_fleet::{Address, Dispatcher, Executor, FleetConfig, Kind, Lane, Queue, Unit, UnitOutput, worker};
 use isomer_retention::{Holder, Holds};
 use isomer_service_kit::Fault;
 use isomer_usage::Claimant;
@@ -23,9 +23,9 @@ use uuid::Uuid;
 const REQUEST: usize = 1024;
 
 /// Answers with the first bytes of a request.
-struct AtOnce;
+struct Echo;
 
-impl Executor for AtOnce {
+impl Executor for Echo {
     fn class(&self) -> &'static str {
         "any"
     }
@@ -36,9 +36,9 @@ impl Executor for AtOnce {
         _kind: Kind,
         request: Bytes,
         _dispatch: Option<Uuid>,
-    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+    ) -> BoxFuture<'_, Result<UnitOutput, Fault>> {
         async move {
-            Ok(Executed {
+            Ok(UnitOutput {
                 answer: request.slice(..16),
                 cacheable: true,
             })
@@ -135,6 +135,13 @@ async fn main() {
     println!("ready");
     let kinds = BTreeMap::from([(Kind::Transform, at_once)]);
     let never = std::future::pending();
-    let ended = worker::work((queue, blobs), Arc::new(AtOnce), kinds, never, Duration::ZERO).await;
+    let ended = worker::work(
+        worker::UnitSource { queue, blobs },
+        Arc::new(Echo),
+        kinds,
+        never,
+        Duration::ZERO,
+    )
+    .await;
     ended.expect("a worker");
 }

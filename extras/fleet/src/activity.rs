@@ -39,12 +39,12 @@ pub struct LaneActivity {
 pub(crate) struct Activity {
     started: Instant,
     running: HashMap<Address, (String, Instant)>,
-    lanes: HashMap<String, Seen>,
+    lanes: HashMap<String, LaneHistory>,
 }
 
 /// A lane from which units were taken.
 #[derive(Debug)]
-struct Seen {
+struct LaneHistory {
     kind: Kind,
     of: String,
     /// When units finished, within the period.
@@ -63,7 +63,7 @@ impl Activity {
     /// Records the start of a unit.
     pub(crate) fn begin(&mut self, lane: &Lane, unit: &Address, now: Instant) {
         let name = lane.name();
-        self.lanes.entry(name.clone()).or_insert_with(|| Seen {
+        self.lanes.entry(name.clone()).or_insert_with(|| LaneHistory {
             kind: lane.kind,
             of: lane.resource().to_owned(),
             finished: VecDeque::new(),
@@ -147,18 +147,18 @@ mod tests {
         activity.begin(&lane("mini space"), &unit(1), at(1));
         activity.begin(&lane("mini space"), &unit(2), at(3));
         activity.begin(&lane("other space"), &unit(3), at(4));
-        let told = activity.lanes(at(10));
-        let mini = told
+        let reported = activity.lanes(at(10));
+        let mini = reported
             .iter()
             .find(|lane| lane.of == "mini")
             .map(|lane| (lane.units, lane.oldest_millis));
-        assert_eq!((told.len(), mini), (2, Some((2, 9_000))));
+        assert_eq!((reported.len(), mini), (2, Some((2, 9_000))));
         // Units that were handed back do not count as finished.
         activity.end(&unit(1), true, at(20));
         activity.end(&unit(2), false, at(20));
         activity.end(&unit(3), true, at(20));
-        let told = activity.lanes(at(30));
-        let mini = told
+        let reported = activity.lanes(at(30));
+        let mini = reported
             .iter()
             .find(|lane| lane.of == "mini")
             .map(|lane| (lane.units, lane.finished, lane.over_millis));

@@ -29,9 +29,8 @@ const STORE_HINT: &str = "check store.url, its credentials, and that the store c
 /// Maximum wait for cancelled units to leave the queue.
 const LONGEST_CANCELLATION: Duration = Duration::from_secs(3);
 
-/// The answer of a unit.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct UnitAnswer {
     pub content: Bytes,
     /// Whether another dispatcher has counted its usage.
     pub counted: bool,
@@ -40,12 +39,12 @@ pub struct Answer {
 }
 
 /// How often the dispatcher checks whether the lanes for which a run waits have changed.
-const TELL_AFTER: Duration = Duration::from_secs(1);
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 /// Interval at which the record of a run's waits is renewed, because it expires.
-const TELL_AGAIN: Duration = Duration::from_secs(3);
+const REPORT_AGAIN: Duration = Duration::from_secs(3);
 
 /// By run, then by lane name: the lane, and the number of its units for which the run waits.
-type Asked = Mutex<BTreeMap<String, BTreeMap<String, Waits>>>;
+type PendingUnits = Mutex<BTreeMap<String, BTreeMap<String, Waits>>>;
 
 type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
 
@@ -65,7 +64,7 @@ struct Inner {
     blobs: BlobStore,
     holds: Holds,
     waiters: Arc<Waiters>,
-    asked: Arc<Asked>,
+    pending: Arc<PendingUnits>,
     /// Cancellations in progress.
     cancelling: TaskTracker,
     _listening: [AbortOnDropHandle<()>; 3],
@@ -110,15 +109,15 @@ impl Dispatcher {
                 }
             })
         };
-        let asked = Arc::<Asked>::default();
-        let reporting = tokio::spawn(report_runs(queue.clone(), Arc::clone(&asked)));
+        let pending = Arc::<PendingUnits>::default();
+        let reporting = tokio::spawn(report_runs(queue.clone(), Arc::clone(&pending)));
         Ok(Self {
             inner: Arc::new(Inner {
                 queue,
                 blobs,
                 holds,
                 waiters,
-                asked,
+                pending,
                 cancelling: TaskTracker::new(),
                 _listening: [telling, answering, reporting].map(AbortOnDropHandle::new),
             }),
@@ -163,7 +162,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// Those of [`Dispatcher::request_for`].
-    pub async fn request(&self, unit: Unit) -> Result<Answer, Fault> {
+    pub async fn request(&self, unit: Unit) -> Result<UnitAnswer, Fault> {
         self.request_for(None, unit).await
     }
 
@@ -191,7 +190,7 @@ impl Dispatcher {
     /// # Errors
     /// If a worker reports a permanent failure or the unit has failed too often, if no worker takes
     /// the unit, or if the store fails.
-    pub async fn request_for(&self, claimant: Option<&Claimant>, unit: Unit) -> Result<Answer, Fault> {
+    pub async fn request_for(&self, claimant: Option<&Claimant>, unit: Unit) -> Result<UnitAnswer, Fault> {
         let inner = &self.inner;
         if let Some(hold) = &self.hold {
             let digest = unit.address().digest();
@@ -203,8 +202,8 @@ impl Dispatcher {
             return self.claim(&unit, answer, claimant).await;
         }
         let unit = Arc::new(unit);
-        let mut waiting = Waiting::enter(inner, &unit);
-        let _asked = self.run.as_deref().map(|run| AskedFor::enter(inner, run, &unit));
+        let mut waiting = UnitWaiter::enter(inner, &unit);
+        let _asked = self.run.as_deref().map(|run| PendingUnit::enter(inner, run, &unit));
         let (name, request) = (unit.address().request(), unit.request().clone());
         let (mut queued, mut unserved_since) = (false, None);
         let dispatch = claimant.map_or_else(uuid::Uuid::new_v4, |run| {
@@ -240,7 +239,7 @@ impl Dispatcher {
                 Some(Completion::Partial { name }) => {
                     if let Some(answer) = self.with_retry(|| inner.blobs.get(&name)).await? {
                         waiting.done = true;
-                        return Ok(Answer {
+                        return Ok(UnitAnswer {
                             content: answer,
                             counted: false,
                             name,
@@ -336,9 +335,9 @@ impl Dispatcher {
 
     /// Claims the usage of an answer, unless another dispatcher has. A claim that another process
     /// made for the same claimant counts here again.
-    async fn claim(&self, unit: &Unit, content: Bytes, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
+    async fn claim(&self, unit: &Unit, content: Bytes, claimant: Option<&Claimant>) -> Result<UnitAnswer, Fault> {
         if claimant.is_some_and(|run| !run.count_here(unit.address().as_str().as_bytes())) {
-            return Ok(Answer {
+            return Ok(UnitAnswer {
                 content,
                 counted: true,
                 name: unit.address().answer(),
@@ -358,7 +357,7 @@ impl Dispatcher {
                 claimed_by.is_none_or(|other| other != id.as_bytes()[..])
             }
         };
-        Ok(Answer {
+        Ok(UnitAnswer {
             content,
             counted,
             name: unit.address().answer(),
@@ -387,63 +386,65 @@ pub fn input_name(digest: &Digest) -> String {
 }
 
 /// Reports to all processes, at intervals, the units for which the runs of this process wait.
-async fn report_runs(queue: Queue, asked: Arc<Asked>) {
-    let mut told: BTreeMap<String, (Instant, Vec<String>)> = BTreeMap::new();
+async fn report_runs(queue: Queue, pending: Arc<PendingUnits>) {
+    let mut announced: BTreeMap<String, (Instant, Vec<String>)> = BTreeMap::new();
     loop {
-        tokio::time::sleep(TELL_AFTER).await;
-        let now = asked.lock().clone();
+        tokio::time::sleep(REPORT_AFTER).await;
+        let now = pending.lock().clone();
         for (run, lanes) in &now {
             let names: Vec<String> = lanes.keys().cloned().collect();
-            let known = told.get(run);
-            if known.is_some_and(|(at, known)| at.elapsed() < TELL_AGAIN && *known == names) {
+            let known = announced.get(run);
+            if known.is_some_and(|(at, known)| at.elapsed() < REPORT_AGAIN && *known == names) {
                 continue;
             }
             let waits: Vec<Waits> = lanes.values().cloned().collect();
-            match queue.tell_run(run, &waits).await {
+            match queue.record_run(run, &waits).await {
                 Ok(()) => {
-                    told.insert(run.clone(), (Instant::now(), names));
+                    announced.insert(run.clone(), (Instant::now(), names));
                 }
                 Err(error) => tracing::debug!(%error, run, "cannot record what a run waits for; trying again"),
             }
         }
-        for run in told.keys().filter(|run| !now.contains_key(*run)) {
+        for run in announced.keys().filter(|run| !now.contains_key(*run)) {
             if let Err(error) = queue.forget_run(run).await {
                 tracing::debug!(%error, run, "cannot remove what a run waited for; the record expires");
             }
         }
-        told.retain(|run, _| now.contains_key(run));
+        announced.retain(|run, _| now.contains_key(run));
     }
 }
 
 /// A unit that a run waits for, until it is dropped.
-struct AskedFor<'a> {
-    asked: &'a Asked,
+struct PendingUnit<'a> {
+    pending: &'a PendingUnits,
     run: String,
     lane: String,
 }
 
-impl<'a> AskedFor<'a> {
+impl<'a> PendingUnit<'a> {
     fn enter(inner: &'a Inner, run: &str, unit: &Unit) -> Self {
         let lane = unit.lane().name();
-        let mut asked = inner.asked.lock();
-        let lanes = asked.entry(run.to_owned()).or_default();
+        let mut pending = inner.pending.lock();
+        let lanes = pending.entry(run.to_owned()).or_default();
         let waits = lanes.entry(lane.clone()).or_insert_with(|| Waits {
             lane: unit.lane().clone(),
             units: 0,
         });
         waits.units += 1;
         Self {
-            asked: &inner.asked,
+            pending: &inner.pending,
             run: run.to_owned(),
             lane,
         }
     }
 }
 
-impl Drop for AskedFor<'_> {
+impl Drop for PendingUnit<'_> {
     fn drop(&mut self) {
-        let mut asked = self.asked.lock();
-        let Some(lanes) = asked.get_mut(&self.run) else { return };
+        let mut pending = self.pending.lock();
+        let Some(lanes) = pending.get_mut(&self.run) else {
+            return;
+        };
         if let Some(waits) = lanes.get_mut(&self.lane) {
             waits.units -= 1;
             if waits.units == 0 {
@@ -451,20 +452,20 @@ impl Drop for AskedFor<'_> {
             }
         }
         if lanes.is_empty() {
-            asked.remove(&self.run);
+            pending.remove(&self.run);
         }
     }
 }
 
 /// A waiter for a unit. Dropping it before it is done cancels the unit.
-struct Waiting<'a> {
+struct UnitWaiter<'a> {
     inner: &'a Inner,
     unit: Arc<Unit>,
     completions: mpsc::UnboundedReceiver<Completion>,
     done: bool,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> UnitWaiter<'a> {
     fn enter(inner: &'a Inner, unit: &Arc<Unit>) -> Self {
         let (sender, completions) = mpsc::unbounded_channel();
         inner
@@ -482,7 +483,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for UnitWaiter<'_> {
     fn drop(&mut self) {
         self.completions.close();
         let mut waiters = self.inner.waiters.lock();

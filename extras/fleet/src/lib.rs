@@ -38,9 +38,9 @@ mod worker_info;
 
 pub use activity::LaneActivity;
 pub use config::FleetConfig;
-pub use dispatcher::{Answer, Dispatcher, input_name};
+pub use dispatcher::{Dispatcher, UnitAnswer, input_name};
 pub use overview::{LaneState, Overview, RunWaits, Wait, WorkerState};
 pub use queue::{FleetError, Queue};
 pub use unit::{Address, Kind, Lane, Unit, Waits};
-pub use worker::{Executed, Executor};
+pub use worker::{Executor, UnitOutput};
 pub use worker_info::WorkerInfo;

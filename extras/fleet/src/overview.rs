@@ -36,7 +36,7 @@ pub struct WorkerState {
     /// When it was started.
     pub since: u64,
     /// When the record was written.
-    pub told: u64,
+    pub reported: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -149,10 +149,10 @@ impl Queue {
             .present_workers()
             .await?
             .into_iter()
-            .map(|(info, told)| WorkerState {
-                since: told.saturating_sub(info.up_millis),
+            .map(|(info, reported)| WorkerState {
+                since: reported.saturating_sub(info.up_millis),
                 info,
-                told,
+                reported,
             })
             .collect();
         let runs = self.runs().await?;
@@ -186,10 +186,10 @@ impl Queue {
         for (name, state) in &mut lanes {
             state.limit = limits.get(&state.lane.limit).cloned();
             state.workers = workers.iter().filter(|worker| worker.info.accepts(&state.lane)).count();
-            let told = workers.iter().flat_map(|worker| &worker.info.lanes);
-            state.finished_per_second = told
-                .filter(|told| told.lane == *name && told.over_millis > 0)
-                .map(|told| told.finished as f64 / Duration::from_millis(told.over_millis).as_secs_f64())
+            let reported = workers.iter().flat_map(|worker| &worker.info.lanes);
+            state.finished_per_second = reported
+                .filter(|reported| reported.lane == *name && reported.over_millis > 0)
+                .map(|reported| reported.finished as f64 / Duration::from_millis(reported.over_millis).as_secs_f64())
                 .sum();
         }
         let mut waiting = Vec::new();
@@ -272,7 +272,7 @@ mod tests {
         WorkerState {
             info,
             since: 0,
-            told: NOW,
+            reported: NOW,
         }
     }
 

@@ -195,7 +195,7 @@ impl Queue {
     }
 
     /// Renews the record of the units for which a run waits.
-    pub(crate) async fn tell_run(&self, run: &str, waits: &[Waits]) -> Result<(), FleetError> {
+    pub(crate) async fn record_run(&self, run: &str, waits: &[Waits]) -> Result<(), FleetError> {
         let bucket = self.runs_bucket().await?;
         let put = bucket.put(run, serde_json::to_vec(waits).unwrap_or_default().into());
         put.await

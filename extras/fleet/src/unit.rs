@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use isomer_retention::{Digest, Kind as Stored};
+use isomer_retention::{Digest, Kind as BlobKind};
 use serde::{Deserialize, Serialize};
 
 /// Units of two versions never mix: the format of requests and answers and the last bits of a
@@ -26,19 +26,9 @@ pub enum Kind {
     Score,
 }
 
+isomer_names::names!(Kind { Transform = "transform", Encode = "encode", Judge = "judge", Score = "score" });
+
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Transform, Self::Encode, Self::Judge, Self::Score];
-
-    /// Its name, lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Transform => "transform",
-            Self::Encode => "encode",
-            Self::Judge => "judge",
-            Self::Score => "score",
-        }
-    }
-
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -114,28 +104,28 @@ impl Address {
         self.digest
     }
 
-    fn below(&self, kind: Stored) -> String {
+    fn below(&self, kind: BlobKind) -> String {
         format!("{}/{}", kind.place("", &self.digest), self.digits)
     }
 
     /// The name of the request in the store.
     pub(crate) fn request(&self) -> String {
-        self.below(Stored::Units)
+        self.below(BlobKind::Units)
     }
 
     /// The name of the answer in the store.
     pub(crate) fn answer(&self) -> String {
-        self.below(Stored::Answers)
+        self.below(BlobKind::Answers)
     }
 
     /// The name of the marker that records that the usage of the answer was counted.
     pub(crate) fn claim(&self) -> String {
-        self.below(Stored::Claims)
+        self.below(BlobKind::Claims)
     }
 
     /// A new name for an answer that is not cached.
     pub(crate) fn partial(&self) -> String {
-        format!("{}-{}", self.below(Stored::Partial), uuid::Uuid::now_v7())
+        format!("{}-{}", self.below(BlobKind::Partial), uuid::Uuid::now_v7())
     }
 }
 

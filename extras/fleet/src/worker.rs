@@ -63,12 +63,12 @@ pub trait Executor: Send + Sync + 'static {
         kind: Kind,
         request: Bytes,
         dispatch: Option<Uuid>,
-    ) -> BoxFuture<'_, Result<Executed, Fault>>;
+    ) -> BoxFuture<'_, Result<UnitOutput, Fault>>;
 }
 
 /// The answer of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executed {
+pub struct UnitOutput {
     pub answer: Bytes,
     /// Whether the answer may be cached. An answer with transient failures (a generator did not
     /// answer for one of many texts) may not: the unit is executed once more, and the second answer
@@ -135,10 +135,20 @@ pub struct Summary {
     pub handed_back: u64,
 }
 
-#[derive(Debug)]
+/// The queue of units, and the store of their requests and answers.
+#[derive(Debug, Clone)]
+pub struct UnitSource {
+    pub queue: Queue,
+    pub blobs: BlobStore,
+}
+
 struct Worker {
     queue: Queue,
     blobs: BlobStore,
+    executor: Arc<dyn Executor>,
+    /// Cancelled when no more units are taken.
+    stop: CancellationToken,
+    tracker: TaskTracker,
     running: Mutex<HashMap<Address, CancellationToken>>,
     activity: Mutex<Activity>,
     summary: Mutex<Summary>,
@@ -151,36 +161,32 @@ struct Worker {
 /// # Errors
 /// If the queue refuses at the start. Later failures are retried.
 pub async fn work(
-    (queue, blobs): (Queue, BlobStore),
+    source: UnitSource,
     executor: Arc<dyn Executor>,
     kinds: BTreeMap<Kind, usize>,
     shutdown: impl Future<Output = ()> + Send,
     grace: Duration,
 ) -> Result<Summary, FleetError> {
     isomer_service_kit::metric_names::describe(metric_names::ALL);
+    let UnitSource { queue, blobs } = source;
     let mut cancelled = queue.subscribe("cancel").await?;
     let mut announced = queue.new_lanes().await?;
     let worker = Arc::new(Worker {
         queue,
         blobs,
+        executor,
+        stop: CancellationToken::new(),
+        tracker: TaskTracker::new(),
         running: Mutex::default(),
         activity: Mutex::new(Activity::new(Instant::now())),
         summary: Mutex::default(),
     });
-    let present = WorkerInfo::here(executor.class(), &kinds);
+    let present = WorkerInfo::here(worker.executor.class(), &kinds);
     worker.queue.register(&present).await?;
-    let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let (new_lane, lanes) = watch::channel(());
     let mut pulling = tokio::task::JoinSet::new();
     for (kind, at_once) in kinds {
-        let pull = pull(
-            Arc::clone(&worker),
-            Arc::clone(&executor),
-            (kind, at_once),
-            (stop.clone(), lanes.clone()),
-            tracker.clone(),
-        );
-        pulling.spawn(pull);
+        pulling.spawn(pull(Arc::clone(&worker), kind, at_once, lanes.clone()));
     }
     let cancelling = {
         let worker = Arc::clone(&worker);
@@ -217,7 +223,7 @@ pub async fn work(
         () = saying => {}
         () = hearing => {}
     }
-    stop.cancel();
+    worker.stop.cancel();
     let leaving = async {
         let deregister = worker.queue.deregister(&present);
         let pulls = async { while pulling.join_next().await.is_some() {} };
@@ -236,9 +242,9 @@ pub async fn work(
         );
     }
     drop(pulling);
-    tracker.close();
+    worker.tracker.close();
     tokio::select! {
-        () = tracker.wait() => {}
+        () = worker.tracker.wait() => {}
         () = &mut cancelling => {}
         () = tokio::time::sleep(grace) => {}
     }
@@ -246,37 +252,32 @@ pub async fn work(
         running.cancel();
     }
     // Stopped units are returned to the queue now, or when their lease ends.
-    let _ = tokio::time::timeout(RETURNING, tracker.wait()).await;
+    let _ = tokio::time::timeout(RETURNING, worker.tracker.wait()).await;
     let summary = *worker.summary.lock();
     Ok(summary)
 }
 
 /// Pulls units of one kind, lane by lane.
-async fn pull(
-    worker: Arc<Worker>,
-    executor: Arc<dyn Executor>,
-    (kind, at_once): (Kind, usize),
-    (stop, mut announced): (CancellationToken, watch::Receiver<()>),
-    tracker: TaskTracker,
-) {
-    let places = Arc::new(Semaphore::new(at_once.max(1)));
+async fn pull(worker: Arc<Worker>, kind: Kind, at_once: usize, mut announced: watch::Receiver<()>) {
+    let stop = &worker.stop;
+    let permits = Arc::new(Semaphore::new(at_once.max(1)));
     let mut lanes: Vec<(Arc<Lane>, PullConsumer)> = Vec::new();
     let mut looked: Option<tokio::time::Instant> = None;
     let (mut next, mut idle) = (0, IDLE.0);
     loop {
-        let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place,
+        let permit = tokio::select! {
+            permit = Arc::clone(&permits).acquire_owned() => permit,
             () = stop.cancelled() => return,
         };
         // The semaphore is never closed.
-        let Ok(place) = place else { return };
+        let Ok(permit) = permit else { return };
         // The channel is closed only when the worker ends.
         let heard = announced.has_changed().unwrap_or_default();
         if heard || looked.is_none_or(|at| at.elapsed() >= LOOK) {
             announced.mark_unchanged();
             looked = Some(tokio::time::Instant::now());
             let found = tokio::select! {
-                found = look(&worker.queue, kind, executor.class()) => found,
+                found = look(&worker.queue, kind, worker.executor.class()) => found,
                 () = stop.cancelled() => return,
             };
             match found {
@@ -303,7 +304,7 @@ async fn pull(
             }
         }
         let Some((at, message)) = taken else {
-            drop(place);
+            drop(permit);
             tokio::select! {
                 () = tokio::time::sleep(idle) => {}
                 Ok(()) = announced.changed() => looked = None,
@@ -313,9 +314,10 @@ async fn pull(
             continue;
         };
         idle = IDLE.0;
-        let (worker, executor) = (Arc::clone(&worker), Arc::clone(&executor));
-        let lane = Arc::clone(&lanes[at].0);
-        tracker.spawn(async move { worker.handle(&lane, message, &*executor, place).await });
+        let (own, lane) = (Arc::clone(&worker), Arc::clone(&lanes[at].0));
+        worker
+            .tracker
+            .spawn(async move { own.handle(&lane, message, permit).await });
     }
 }
 
@@ -325,7 +327,7 @@ async fn look(queue: &Queue, kind: Kind, class: &str) -> Result<Vec<(Arc<Lane>, 
     for lane in queue.lanes(&[kind], class).await? {
         match queue.consumer(&lane).await {
             Ok(consumer) => {
-                tell_lane(&lane, consumer.cached_info());
+                record_lane(&lane, consumer.cached_info());
                 found.push((Arc::new(lane), consumer));
             }
             Err(error) => tracing::debug!(%error, lane = lane.name(), "a lane has no consumer"),
@@ -335,7 +337,7 @@ async fn look(queue: &Queue, kind: Kind, class: &str) -> Result<Vec<(Arc<Lane>, 
 }
 
 /// Reports the broker's figures for a lane.
-fn tell_lane(lane: &Lane, info: &consumer::Info) {
+fn record_lane(lane: &Lane, info: &consumer::Info) {
     let tell = |name: &'static str, value: f64| {
         metrics::gauge!(name, "kind" => lane.kind.name(), "of" => lane.resource().to_owned()).set(value);
     };
@@ -364,7 +366,7 @@ async fn take(consumer: &PullConsumer) -> Result<Option<Message>, String> {
 }
 
 /// How the execution of a unit ended.
-enum End {
+enum ExecutionEnd {
     Done(Put),
     Partial(String),
     Failed(Fault),
@@ -374,7 +376,7 @@ enum End {
     Stopped,
 }
 
-impl End {
+impl ExecutionEnd {
     /// Its name in metrics.
     fn name(&self) -> &'static str {
         match self {
@@ -389,7 +391,7 @@ impl End {
     }
 }
 
-fn tell_unit(lane: &Lane, end: &End, took: Duration) {
+fn record_unit(lane: &Lane, end: &ExecutionEnd, took: Duration) {
     let (kind, of) = (lane.kind.name(), lane.resource().to_owned());
     metrics::counter!(metric_names::UNITS, "kind" => kind, "of" => of.clone(), "end" => end.name()).increment(1);
     metrics::histogram!(metric_names::UNIT_SECONDS, "kind" => kind, "of" => of).record(took.as_secs_f64());
@@ -406,7 +408,7 @@ impl Worker {
         }
     }
 
-    async fn handle(&self, lane: &Lane, message: Message, executor: &dyn Executor, _place: OwnedSemaphorePermit) {
+    async fn handle(&self, lane: &Lane, message: Message, _permit: OwnedSemaphorePermit) {
         let (kind, began) = (lane.kind, Instant::now());
         let Some(address) = Queue::address_of(&message.subject) else {
             tracing::warn!(subject = %message.subject, "the subject of a message is not a unit's; the message is dropped");
@@ -423,48 +425,48 @@ impl Worker {
                 .and_then(|id| Uuid::try_parse(id).ok());
             let span = tracing::info_span!("unit of work", %kind, of = lane.resource(), unit = %address, times);
             join_trace(&span, &trace_of(&message));
-            let doing = self.unit(kind, &address, (times, dispatch), executor).instrument(span);
+            let doing = self.unit(kind, &address, times, dispatch).instrument(span);
             let renewing = self.renew_lease(&message);
             tokio::select! {
                 end = doing => end,
-                () = token.cancelled() => End::Stopped,
+                () = token.cancelled() => ExecutionEnd::Stopped,
                 never = renewing => match never {},
             }
         };
         self.running.lock().remove(&address);
-        let finished = matches!(end, End::Done(_) | End::Partial(_));
+        let finished = matches!(end, ExecutionEnd::Done(_) | ExecutionEnd::Partial(_));
         self.activity.lock().end(&address, finished, Instant::now());
-        tell_unit(lane, &end, began.elapsed());
+        record_unit(lane, &end, began.elapsed());
         let mut summary = Summary::default();
         let (completion, ack) = match end {
-            End::Done(kept) => {
+            ExecutionEnd::Done(kept) => {
                 summary.done = u64::from(kept == Put::Created);
                 summary.found = u64::from(kept == Put::Exists);
                 (Some(Completion::Done), AckKind::Ack)
             }
-            End::Partial(name) => {
+            ExecutionEnd::Partial(name) => {
                 summary.done = 1;
                 (Some(Completion::Partial { name }), AckKind::Ack)
             }
-            End::Failed(fault) => {
+            ExecutionEnd::Failed(fault) => {
                 tracing::warn!(%fault, unit = %address, %kind, "a unit failed");
                 summary.failed = 1;
                 (Some(Completion::Failed(fault.into())), AckKind::Term)
             }
-            End::Retry(fault) => {
+            ExecutionEnd::Retry(fault) => {
                 let wait = fault.retry_after.unwrap_or_else(|| backoff(times));
                 tracing::warn!(%fault, unit = %address, %kind, ?wait, "a unit failed; it is retried later");
                 summary.handed_back = 1;
                 (None, AckKind::Nak(Some(wait)))
             }
-            End::Paused(fault) => {
+            ExecutionEnd::Paused(fault) => {
                 tracing::warn!(%fault, unit = %address, %kind, "a unit waits for the end of a pause");
                 summary.handed_back = 1;
                 // Removed rather than returned, so that it does not count as begun. Its dispatcher
                 // queues it again, and the lane delivers it after the pause.
                 (None, AckKind::Ack)
             }
-            End::Stopped => {
+            ExecutionEnd::Stopped => {
                 summary.handed_back = 1;
                 (None, AckKind::Nak(None))
             }
@@ -498,17 +500,11 @@ impl Worker {
         }
     }
 
-    async fn unit(
-        &self,
-        kind: Kind,
-        address: &Address,
-        (times, dispatch): (i64, Option<Uuid>),
-        executor: &dyn Executor,
-    ) -> End {
+    async fn unit(&self, kind: Kind, address: &Address, times: i64, dispatch: Option<Uuid>) -> ExecutionEnd {
         let most = i64::from(self.queue.config().attempts);
-        let store = |error: isomer_blobs::BlobError| End::Retry(FleetError::from(error).into());
+        let store = |error: isomer_blobs::BlobError| ExecutionEnd::Retry(FleetError::from(error).into());
         match self.blobs.exists(&address.answer()).await {
-            Ok(true) => return End::Done(Put::Exists),
+            Ok(true) => return ExecutionEnd::Done(Put::Exists),
             Ok(false) => {}
             Err(error) => return store(error),
         }
@@ -517,7 +513,7 @@ impl Worker {
                 "a unit of work was begun {most} times and never finished: it may crash the workers that execute it"
             );
             let fault = Fault::internal(message).with("unit", address.to_string());
-            return End::Failed(
+            return ExecutionEnd::Failed(
                 fault.hint("search the workers' logs for this unit; fleet.attempts sets how often a unit is executed"),
             );
         }
@@ -530,28 +526,29 @@ impl Worker {
             Err(error) => return store(error),
         };
         // Inside the future, so that a panic before the first await is also caught.
-        let doing = std::panic::AssertUnwindSafe(async { executor.execute(address, kind, request, dispatch).await });
+        let doing =
+            std::panic::AssertUnwindSafe(async { self.executor.execute(address, kind, request, dispatch).await });
         let done = doing.catch_unwind().await;
         let done = done.unwrap_or_else(|_| Err(Fault::internal("a unit of work panicked; this is a bug of Isomer")));
         match done {
             Ok(done) if done.cacheable => match self.blobs.put_new(&address.answer(), &done.answer).await {
-                Ok(kept) => End::Done(kept),
+                Ok(kept) => ExecutionEnd::Done(kept),
                 Err(error) => store(error),
             },
             Ok(_) if times < PARTIAL_EXECUTIONS => {
                 let message = "parts of a unit failed; it is executed once more";
-                End::Retry(Fault::unavailable("UNIT_PARTLY_FAILED", message))
+                ExecutionEnd::Retry(Fault::unavailable("UNIT_PARTLY_FAILED", message))
             }
             Ok(done) => {
                 let name = address.partial();
                 match self.blobs.put_new(&name, &done.answer).await {
-                    Ok(_) => End::Partial(name),
+                    Ok(_) => ExecutionEnd::Partial(name),
                     Err(error) => store(error),
                 }
             }
-            Err(fault) if fault.reason == PAUSED => End::Paused(fault),
+            Err(fault) if fault.reason == PAUSED => ExecutionEnd::Paused(fault),
             Err(fault) if is_transient(&fault) => again(fault, times, most),
-            Err(fault) => End::Failed(fault),
+            Err(fault) => ExecutionEnd::Failed(fault),
         }
     }
 }
@@ -564,11 +561,11 @@ fn is_transient(fault: &Fault) -> bool {
     )
 }
 
-fn again(fault: Fault, times: i64, most: i64) -> End {
+fn again(fault: Fault, times: i64, most: i64) -> ExecutionEnd {
     if times >= most {
-        End::Failed(fault)
+        ExecutionEnd::Failed(fault)
     } else {
-        End::Retry(fault)
+        ExecutionEnd::Retry(fault)
     }
 }
 

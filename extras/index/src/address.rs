@@ -6,13 +6,13 @@ use crate::error::{IndexError, Result};
 
 /// An address, the part after `#`, and the address as messages show it.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct StoreAddress {
     pub(crate) url: Url,
     pub(crate) fragment: Option<String>,
     pub(crate) shown: String,
 }
 
-impl Place {
+impl StoreAddress {
     /// Splits an address at its `#`.
     pub(crate) fn read(field: &'static str, address: &str) -> Result<Self> {
         let mut url = Url::parse(address).map_err(|error| IndexError::Setting {
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_secrets_and_divided_at_the_mark() {
-        let place = Place::read("sink", "postgres://me:geheim@h:5/db?sslmode=require#s.t%20u+v").unwrap();
+        let place = StoreAddress::read("sink", "postgres://me:geheim@h:5/db?sslmode=require#s.t%20u+v").unwrap();
         assert_eq!(place.shown, "postgres://h:5/db#s.t u+v");
         assert_eq!(place.fragment.as_deref(), Some("s.t u+v"));
         assert!(place.url.as_str().contains("geheim") && !place.url.as_str().contains('#'));
-        let refusal = Place::read("sink", "postgres://me:geheim@h:port/db")
+        let refusal = StoreAddress::read("sink", "postgres://me:geheim@h:port/db")
             .unwrap_err()
             .to_string();
         assert!(!refusal.contains("geheim"), "{refusal}");

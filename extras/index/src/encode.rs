@@ -5,7 +5,7 @@ use std::{fmt::Debug, ops::Range, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use isomer_client::Channel;
 use isomer_encoder_client::{
-    answer::{self, Asked},
+    answer::{self, ExpectedAnswer},
     batches, retry as inner,
 };
 use isomer_proto::{
@@ -95,7 +95,7 @@ pub struct Additional {
 
 /// Vectors of texts, in order.
 #[derive(Debug, Clone, Default)]
-pub struct Encoded {
+pub struct EncodedTexts {
     /// One vector per text.
     pub vectors: Vec<Vec<f32>>,
     /// The vectors beside it.
@@ -108,7 +108,7 @@ pub struct Encoded {
 }
 
 #[derive(Default)]
-struct Answer {
+struct BatchAnswer {
     matrix: Matrix,
     /// One per text; empty without additional vectors.
     additional: Vec<Additional>,
@@ -296,14 +296,14 @@ impl Encoder {
     /// # Errors
     /// If the encoder refuses, fails for longer than the patience, answers in a different space
     /// from before, or returns vectors that are not finite.
-    pub async fn encode(&self, texts: &[&str]) -> Result<Encoded> {
+    pub async fn encode(&self, texts: &[&str]) -> Result<EncodedTexts> {
         let ours = if self.augments() { MOST_AUGMENTED } else { MOST_TEXTS };
         let most = batches::most_items(self.description.max_batch_items, ours);
-        let mut done = Encoded {
+        let mut done = EncodedTexts {
             vectors: vec![Vec::new(); texts.len()],
             additional: vec![Additional::default(); texts.len()],
             partial: vec![false; texts.len()],
-            ..Encoded::default()
+            ..EncodedTexts::default()
         };
         for batch in batches::batches(texts, most) {
             let those: Vec<&str> = batch.iter().map(|index| texts[*index]).collect();
@@ -325,7 +325,7 @@ impl Encoder {
     }
 
     /// Refuses an answer that must not be stored.
-    fn take(&self, texts: &[&str], answer: &Answer) -> Result<()> {
+    fn take(&self, texts: &[&str], answer: &BatchAnswer) -> Result<()> {
         let changed = self.additional.differing(&answer.spaces);
         let dense = (answer.space.digest != self.space.digest).then_some((&self.space.digest, &answer.space.digest));
         if let Some((known, found)) = dense.or(changed) {
@@ -352,7 +352,7 @@ impl Encoder {
         Ok(())
     }
 
-    async fn ask(&self, texts: &[&str]) -> Result<Answer> {
+    async fn ask(&self, texts: &[&str]) -> Result<BatchAnswer> {
         match &self.recipe.augmentation {
             Some(_) if !self.recipe.additional.is_none() => Err(IndexError::Setting {
                 field: "outputs",
@@ -364,7 +364,7 @@ impl Encoder {
         }
     }
 
-    async fn ask_plain(&self, texts: &[&str]) -> Result<Answer> {
+    async fn ask_plain(&self, texts: &[&str]) -> Result<BatchAnswer> {
         let input = |text: &&str| Input {
             input: Some(input::Input::Text((*text).to_owned())),
         };
@@ -379,7 +379,7 @@ impl Encoder {
             outputs: self.recipe.additional.outputs().into_iter().map(i32::from).collect(),
             ..EncodeRequest::default()
         };
-        let asked = Asked::of(&request);
+        let expected = ExpectedAnswer::of(&request);
         let additional = !self.recipe.additional.is_none();
         let answer = match &self.workers {
             Some(_) if additional => {
@@ -398,11 +398,11 @@ impl Encoder {
                 answer.await?.into_inner()
             }
         };
-        let matrix = checked(answer::matrix(&answer, asked))?.clone();
+        let matrix = checked(answer::matrix(&answer, expected))?.clone();
         if additional && answer.errors.is_empty() {
-            checked(answer::check(&answer, asked))?;
+            checked(answer::check(&answer, expected))?;
         }
-        Ok(Answer {
+        Ok(BatchAnswer {
             matrix,
             additional: additional_vectors(&answer),
             spaces: Box::new(AdditionalSpaces {
@@ -417,7 +417,7 @@ impl Encoder {
         })
     }
 
-    async fn ask_augmented(&self, texts: &[&str], wanted: &Augmentation) -> Result<Answer> {
+    async fn ask_augmented(&self, texts: &[&str], wanted: &Augmentation) -> Result<BatchAnswer> {
         let item = |text: &&str| TextItem {
             text: (*text).to_owned(),
             ..TextItem::default()
@@ -460,14 +460,14 @@ impl Encoder {
             );
             return checked(Err(format!("answered {message}")));
         }
-        Ok(Answer {
+        Ok(BatchAnswer {
             matrix,
             errors: answer.errors,
             partial: answer.used.iter().map(|used| !used.missing.is_empty()).collect(),
             truncated: answer.truncated,
             space: answer.vector_space.unwrap_or_default(),
             usage: answer.usage.unwrap_or_default(),
-            ..Answer::default()
+            ..BatchAnswer::default()
         })
     }
 

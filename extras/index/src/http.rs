@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use isomer_outbound::{
-    body::{self, Unread},
+    body::{self, BodyError},
     client,
     said::{ErrorBody, cause, presentable},
 };
@@ -15,7 +15,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::{
-    address::Place,
+    address::StoreAddress,
     error::{IndexError, Result},
     retry,
 };
@@ -82,7 +82,7 @@ impl Http {
             message,
             hint,
         };
-        let (place, collection) = Place::read_store(address)?;
+        let (place, collection) = StoreAddress::read_store(address)?;
         let mut base = place.url;
         if !base.path().ends_with('/') {
             let path = format!("{}/", base.path());
@@ -209,7 +209,7 @@ impl Http {
         let status = answer.status();
         let body = match body::read_by_status(&mut answer, MOST_ANSWER).await {
             Ok(body) => body,
-            Err(Unread::Broken(error)) => return Err(unavailable(cause(&error))),
+            Err(BodyError::Broken(error)) => return Err(unavailable(cause(&error))),
             Err(error) => return Err(refused(error.to_string())),
         };
         if status == StatusCode::NOT_FOUND {

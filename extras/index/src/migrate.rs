@@ -9,7 +9,7 @@
 use parking_lot::Mutex;
 
 use crate::{
-    compare::Compared,
+    compare::Comparison,
     encode::Encoder,
     error::{IndexError, Result},
     mark::Mark,
@@ -24,7 +24,7 @@ const MOST_ROUNDS: usize = 50;
 
 /// The record after a step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stepped {
+pub struct MigrationStep {
     /// The record.
     pub state: State,
     /// Whether the step had already been made.
@@ -35,7 +35,7 @@ pub struct Stepped {
 ///
 /// # Errors
 /// If another migration is in progress, or there is nothing to migrate from.
-pub async fn start(names: &dyn Names, from: Option<&str>, mark: &Mark, now: u64) -> Result<Stepped> {
+pub async fn start(names: &dyn Names, from: Option<&str>, mark: &Mark, now: u64) -> Result<MigrationStep> {
     let (state, began) = names.begin(from, mark, now).await?;
     if !began {
         let migration = state.migration("start a migration of")?;
@@ -49,7 +49,7 @@ pub async fn start(names: &dyn Names, from: Option<&str>, mark: &Mark, now: u64)
             });
         }
     }
-    Ok(Stepped { state, already: !began })
+    Ok(MigrationStep { state, already: !began })
 }
 
 /// Makes a step.
@@ -60,14 +60,14 @@ pub async fn step(
     names: &dyn Names,
     name: &'static str,
     next: impl Fn(&State) -> Result<Next> + Send + Sync,
-) -> Result<Stepped> {
+) -> Result<MigrationStep> {
     for _ in 0..MOST_ROUNDS {
         let state = state(names, name).await?;
         match next(&state)? {
-            Next::Already => return Ok(Stepped { state, already: true }),
+            Next::Already => return Ok(MigrationStep { state, already: true }),
             Next::Change(change) => {
                 if names.change(&state, &change).await? {
-                    return Ok(Stepped {
+                    return Ok(MigrationStep {
                         state: change.after,
                         already: false,
                     });
@@ -98,12 +98,12 @@ pub async fn state(names: &dyn Names, step: &'static str) -> Result<State> {
 ///
 /// # Errors
 /// Those of [`step`].
-pub async fn agree(names: &dyn Names, compared: &Compared, k: u64, now: u64) -> Result<Stepped> {
+pub async fn agree(names: &dyn Names, comparison: &Comparison, k: u64, now: u64) -> Result<MigrationStep> {
     let agreement = Agreement {
-        queries: compared.queries as u64,
+        queries: comparison.queries as u64,
         k,
-        overlap: compared.overlap.mean,
-        rank_biased_overlap: compared.rank_biased_overlap.mean,
+        overlap: comparison.overlap.mean,
+        rank_biased_overlap: comparison.rank_biased_overlap.mean,
         at: now,
     };
     step(names, "compare", |state| state.agree(agreement.clone())).await
@@ -132,7 +132,7 @@ impl Member {
 
 /// The result of a run under a name.
 #[derive(Debug)]
-pub struct Both {
+pub struct Outcomes {
     /// The result for the serving collection.
     pub serving: Outcome,
     /// The result for the other collection, or why it could not be brought up to date; `None` if
@@ -152,10 +152,10 @@ pub async fn run_both(
     (serving, other): (&Member, Option<&Member>),
     settings: &Settings,
     watch: &(dyn Fn(&Counts) + Send + Sync),
-) -> Result<Both> {
+) -> Result<Outcomes> {
     let limiter = settings.limiter()?;
     let beside = match other {
-        Some(other) => Some(Beside {
+        Some(other) => Some(StandbyWork {
             names,
             work: Work::new(other.store.as_ref(), &other.encoder, &other.mark, &limiter, &|_| {})?,
             failed: Mutex::default(),
@@ -187,7 +187,7 @@ pub async fn run_both(
     }
     let serving = work.close(&seen, settings).await?;
     let Some(beside) = beside else {
-        return Ok(Both { serving, other: None });
+        return Ok(Outcomes { serving, other: None });
     };
     let other = match (outcome, beside.failed.into_inner()) {
         (Some(outcome), None) => {
@@ -209,20 +209,20 @@ pub async fn run_both(
             message: "the second one was left out".to_owned(),
         }),
     };
-    Ok(Both {
+    Ok(Outcomes {
         serving,
         other: Some(other),
     })
 }
 
 /// The collection that does not serve. If it fails, the run continues with the serving one.
-struct Beside<'a> {
+struct StandbyWork<'a> {
     names: &'a dyn Names,
     work: Work<'a>,
     failed: Mutex<Option<IndexError>>,
 }
 
-impl Beside<'_> {
+impl StandbyWork<'_> {
     async fn batch(&self, documents: &[Document]) -> Result<()> {
         self.attempt(self.work.batch(documents.to_vec())).await.map(drop)
     }

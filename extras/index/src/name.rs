@@ -28,7 +28,7 @@ pub struct State {
     /// The migration in progress.
     pub migration: Option<Migration>,
     /// The migration that ended last.
-    pub ended: Option<Ended>,
+    pub ended: Option<PastMigration>,
 }
 
 /// A migration in progress.
@@ -66,7 +66,7 @@ pub struct Agreement {
 
 /// A migration that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct PastMigration {
     /// The collection that served before.
     pub old: String,
     /// The collection that should have served.
@@ -323,7 +323,7 @@ impl State {
         }
         let mut after = self.changed(true);
         after.migration = None;
-        after.ended = Some(Ended {
+        after.ended = Some(PastMigration {
             old: migration.old.clone(),
             new: migration.new.clone(),
             finished: finish,

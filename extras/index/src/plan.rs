@@ -10,7 +10,7 @@ use crate::{
     digest,
     encode::Encoder,
     error::Result,
-    run::{Seen, Settings, difference},
+    run::{Settings, SourceKeys, difference},
     source::Source,
     store::VectorStore,
 };
@@ -73,12 +73,12 @@ pub async fn plan(source: &Source, store: &dyn VectorStore, encoder: &Encoder, s
     }
     let there = stored.is_some().then_some(store);
     let mut plan = Plan::default();
-    let mut seen = Seen::default();
+    let mut source_keys = SourceKeys::default();
     let most = if encoder.augments() { AUGMENTED_SAMPLE } else { SAMPLE };
     let mut sample = Sample::new(most);
     let mut batches = source.batches(settings.batch);
     while let Some(documents) = batches.try_next().await? {
-        seen.add(&documents)?;
+        source_keys.add(&documents)?;
         plan.documents += documents.len() as u64;
         let found = difference(there, encoder, &mark, settings.chunking, documents).await?;
         plan.empty += found.empty;
@@ -94,7 +94,7 @@ pub async fn plan(source: &Source, store: &dyn VectorStore, encoder: &Encoder, s
         let (mut gone, mut from) = (0, None);
         loop {
             let page = store.scan(from.as_deref()).await?;
-            gone += page.rows.iter().filter(|row| !seen.has(&row.document)).count() as u64;
+            gone += page.rows.iter().filter(|row| !source_keys.has(&row.document)).count() as u64;
             match page.next {
                 Some(next) => from = Some(next),
                 None => break,

@@ -124,9 +124,9 @@ pub(crate) struct Difference {
 
 /// Remembers the keys of a source, each of which may occur only once.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(HashSet<u128>);
+pub(crate) struct SourceKeys(HashSet<u128>);
 
-impl Seen {
+impl SourceKeys {
     /// # Errors
     /// [`IndexError::SameKey`].
     pub(crate) fn add(&mut self, documents: &[Document]) -> Result<()> {
@@ -161,8 +161,8 @@ pub async fn run(
     open(store, &mark).await?;
     let limiter = settings.limiter()?;
     let work = Work::new(store, encoder, &mark, &limiter, watch)?;
-    let seen = pass(source, settings, |documents| work.batch(documents)).await?;
-    work.close(&seen, settings).await
+    let source_keys = pass(source, settings, |documents| work.batch(documents)).await?;
+    work.close(&source_keys, settings).await
 }
 
 /// Creates the collection if it does not exist, and requires that its mark equals this one.
@@ -196,15 +196,19 @@ fn check_kept(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
 
 /// Processes all documents of a source with a step, several batches at once, and returns their
 /// keys.
-pub(crate) async fn pass<F>(source: &Source, settings: &Settings, step: impl Fn(Vec<Document>) -> F) -> Result<Seen>
+pub(crate) async fn pass<F>(
+    source: &Source,
+    settings: &Settings,
+    step: impl Fn(Vec<Document>) -> F,
+) -> Result<SourceKeys>
 where
     F: Future<Output = Result<()>>,
 {
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let source_keys = Arc::new(Mutex::new(SourceKeys::default()));
     let checked = {
-        let seen = Arc::clone(&seen);
+        let source_keys = Arc::clone(&source_keys);
         move |documents: Vec<Document>| {
-            let added = seen.lock().add(&documents);
+            let added = source_keys.lock().add(&documents);
             async move { added.map(|()| documents) }
         }
     };
@@ -215,7 +219,7 @@ where
         .try_buffer_unordered(settings.in_flight.max(1))
         .try_collect::<Vec<()>>()
         .await?;
-    Ok(std::mem::take(&mut *seen.lock()))
+    Ok(std::mem::take(&mut *source_keys.lock()))
 }
 
 /// One collection that a run writes to.
@@ -317,9 +321,9 @@ impl<'a> Work<'a> {
     }
 
     /// Work after the last batch: deletions, making rows visible, and the index.
-    pub(crate) async fn close(&self, seen: &Seen, settings: &Settings) -> Result<Outcome> {
+    pub(crate) async fn close(&self, source_keys: &SourceKeys, settings: &Settings) -> Result<Outcome> {
         if let Some(most) = settings.delete {
-            self.delete(seen, most).await?;
+            self.delete(source_keys, most).await?;
         }
         self.store.settle().await?;
         let load = self.begun.elapsed();
@@ -337,7 +341,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes the rows of documents that the source no longer has.
-    async fn delete(&self, seen: &Seen, most: f64) -> Result<()> {
+    async fn delete(&self, source_keys: &SourceKeys, most: f64) -> Result<()> {
         self.store.settle().await?;
         let (mut rows, mut gone, mut from) = (0, Vec::new(), None);
         loop {
@@ -346,7 +350,7 @@ impl<'a> Work<'a> {
             gone.extend(
                 page.rows
                     .into_iter()
-                    .filter(|row| !seen.has(&row.document))
+                    .filter(|row| !source_keys.has(&row.document))
                     .map(|row| row.key),
             );
             match page.next {

@@ -8,7 +8,7 @@ use sqlx::{
 };
 
 use crate::{
-    address::Place,
+    address::StoreAddress,
     error::{IndexError, Result},
 };
 
@@ -82,7 +82,7 @@ fn unfit(field: &'static str, name: &str) -> IndexError {
 }
 
 /// A pool that connects when it is first used. PGPASSWORD may contain the password.
-pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
+pub(crate) fn pool(field: &'static str, place: &StoreAddress) -> Result<PgPool> {
     let options = PgConnectOptions::from_str(place.url.as_str()).map_err(|error| IndexError::Setting {
         field,
         message: format!("the address of {} cannot be used: {error}", place.shown),

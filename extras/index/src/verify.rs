@@ -11,7 +11,7 @@ use crate::{
     encode::{Additional, Encoder},
     error::{IndexError, Result},
     mark::Mark,
-    run::{Seen, difference},
+    run::{SourceKeys, difference},
     source::Source,
     store::{StoredVector, VectorStore},
 };
@@ -34,12 +34,12 @@ pub struct Settings {
 
 /// Rows with the same problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ProblemRows {
     pub rows: u64,
     pub keys: Vec<String>,
 }
 
-impl Found {
+impl ProblemRows {
     fn add(&mut self, key: &str) {
         self.rows += 1;
         if self.keys.len() < NAMED {
@@ -50,25 +50,25 @@ impl Found {
 
 /// The result of a check.
 #[derive(Debug, Clone)]
-pub struct Verified {
+pub struct IndexReport {
     /// The mark of the collection.
     pub mark: Mark,
     /// Rows stored.
     pub rows: u64,
     /// Rows whose key occurs more than once.
-    pub twice: Found,
+    pub twice: ProblemRows,
     /// Rows of another vector space than the collection's.
-    pub other_space: Found,
+    pub other_space: ProblemRows,
     /// Rows with an invalid digest.
-    pub no_digest: Found,
+    pub no_digest: ProblemRows,
     /// Rows that lack variants. This is not a fault: the next run computes them again.
-    pub partial: Found,
+    pub partial: ProblemRows,
     /// The comparison with the source; `None` if none was given.
     pub source: Option<AgainstSource>,
     /// Number of vectors that were computed again.
     pub sampled: u64,
     /// Those among them that differ.
-    pub differing: Found,
+    pub differing: ProblemRows,
     /// Largest difference among the vectors within tolerance.
     pub largest_difference: f64,
 }
@@ -78,21 +78,21 @@ pub struct Verified {
 pub struct AgainstSource {
     pub documents: u64,
     /// Missing rows.
-    pub missing: Found,
+    pub missing: ProblemRows,
     /// Rows computed from another text, payload or setting.
-    pub outdated: Found,
+    pub outdated: ProblemRows,
     /// Rows without a document in the source.
-    pub extra: Found,
+    pub extra: ProblemRows,
 }
 
-impl Verified {
+impl IndexReport {
     /// Whether the collection is in the state in which a run leaves it.
     pub fn is_sound(&self) -> bool {
         let mut problems = vec![&self.twice, &self.other_space, &self.no_digest, &self.differing];
         if let Some(source) = &self.source {
             problems.extend([&source.missing, &source.outdated, &source.extra]);
         }
-        problems.iter().all(|found| found.rows == 0)
+        problems.iter().all(|report| report.rows == 0)
     }
 }
 
@@ -106,7 +106,7 @@ pub async fn verify(
     store: &dyn VectorStore,
     encoder: &Encoder,
     settings: Settings,
-) -> Result<Verified> {
+) -> Result<IndexReport> {
     let mark = store.mark().await?.ok_or_else(|| IndexError::NoCollection {
         collection: store.name().to_owned(),
     })?;
@@ -119,15 +119,15 @@ pub async fn verify(
             hint: "name the source, whose texts the vectors were made of",
         });
     }
-    let mut found = Verified {
+    let mut report = IndexReport {
         rows: 0,
-        twice: Found::default(),
-        other_space: Found::default(),
-        no_digest: Found::default(),
-        partial: Found::default(),
+        twice: ProblemRows::default(),
+        other_space: ProblemRows::default(),
+        no_digest: ProblemRows::default(),
+        partial: ProblemRows::default(),
         source: None,
         sampled: 0,
-        differing: Found::default(),
+        differing: ProblemRows::default(),
         largest_difference: 0.0,
         mark,
     };
@@ -136,7 +136,7 @@ pub async fn verify(
         encoder,
         settings,
     };
-    let mut of_source = Seen::default();
+    let mut of_source = SourceKeys::default();
     if let Some(source) = source {
         let mut against = AgainstSource::default();
         let mut batches = source.batches(BATCH);
@@ -146,7 +146,7 @@ pub async fn verify(
             let keys: Vec<String> = documents.iter().map(|document| document.key.clone()).collect();
             let stored = store.rows_of(&keys).await?;
             let stored = |key: &str| stored.iter().find(|row| row.key == key);
-            let now = difference(Some(store), encoder, &found.mark, chunking, documents).await?;
+            let now = difference(Some(store), encoder, &report.mark, chunking, documents).await?;
             for row in &now.rows {
                 match stored(&row.key) {
                     None => against.missing.add(&row.key),
@@ -162,42 +162,42 @@ pub async fn verify(
                 .iter()
                 .map(|(row, text)| (row.key.as_str(), text.as_str()))
                 .collect();
-            check.vectors(&texts, &mut found).await?;
+            check.vectors(&texts, &mut report).await?;
         }
-        found.source = Some(against);
+        report.source = Some(against);
     }
     let (mut seen, mut from) = (std::collections::HashSet::new(), None);
-    let space = digest::space_part(&found.mark.space.digest);
+    let space = digest::space_part(&report.mark.space.digest);
     loop {
         let page = store.scan(from.as_deref()).await?;
         let mut whole = Vec::new();
         for row in &page.rows {
-            found.rows += 1;
+            report.rows += 1;
             if !seen.insert(digest::key_hash(&row.key)) {
-                found.twice.add(&row.key);
+                report.twice.add(&row.key);
             }
             if !digest::is_digest(&row.digest) {
-                found.no_digest.add(&row.key);
+                report.no_digest.add(&row.key);
             } else if !row.digest.starts_with(&space) {
-                found.other_space.add(&row.key);
+                report.other_space.add(&row.key);
             } else if digest::is_partial(&row.digest) {
-                found.partial.add(&row.key);
+                report.partial.add(&row.key);
             } else {
                 whole.push(row.key.as_str());
             }
-            if let Some(against) = found.source.as_mut().filter(|_| !of_source.has(&row.document)) {
+            if let Some(against) = report.source.as_mut().filter(|_| !of_source.has(&row.document)) {
                 against.extra.add(&row.key);
             }
         }
         if source.is_none() {
-            check.kept_texts(&whole, &mut found).await?;
+            check.kept_texts(&whole, &mut report).await?;
         }
         match page.next {
             Some(next) => from = Some(next),
             None => break,
         }
     }
-    Ok(found)
+    Ok(report)
 }
 
 struct Check<'a> {
@@ -215,7 +215,7 @@ impl Check<'_> {
     }
 
     /// Computes drawn rows again, from texts by key.
-    async fn vectors(&self, texts: &[(&str, &str)], found: &mut Verified) -> Result<()> {
+    async fn vectors(&self, texts: &[(&str, &str)], report: &mut IndexReport) -> Result<()> {
         let drawn = self.drawn(texts.iter().map(|(key, _)| *key));
         if drawn.is_empty() {
             return Ok(());
@@ -228,11 +228,11 @@ impl Check<'_> {
                 Some((row, (*text).to_owned()))
             })
             .collect();
-        self.hold(with_texts, found).await
+        self.hold(with_texts, report).await
     }
 
     /// Computes drawn rows again, from the texts that the collection keeps.
-    async fn kept_texts(&self, keys: &[&str], found: &mut Verified) -> Result<()> {
+    async fn kept_texts(&self, keys: &[&str], report: &mut IndexReport) -> Result<()> {
         let drawn = self.drawn(keys.iter().copied());
         for keys in drawn.chunks(BATCH) {
             let stored = self.store.vectors(keys).await?;
@@ -241,32 +241,32 @@ impl Check<'_> {
                 match row.text.take() {
                     Some(text) => with_texts.push((row, text)),
                     // Each row has a text if the collection keeps texts.
-                    None => found.differing.add(&row.key),
+                    None => report.differing.add(&row.key),
                 }
             }
-            self.hold(with_texts, found).await?;
+            self.hold(with_texts, report).await?;
         }
         Ok(())
     }
 
-    async fn hold(&self, rows: Vec<(StoredVector, String)>, found: &mut Verified) -> Result<()> {
+    async fn hold(&self, rows: Vec<(StoredVector, String)>, report: &mut IndexReport) -> Result<()> {
         let texts: Vec<&str> = rows.iter().map(|(_, text)| text.as_str()).collect();
         let encoded = self.encoder.encode(&texts).await?;
-        let lengths = self.store.keeps_lengths(&found.mark);
+        let lengths = self.store.keeps_lengths(&report.mark);
         let vectors = encoded.vectors.iter().zip(&encoded.additional);
         for (((row, _), (vector, additional)), partial) in rows.iter().zip(vectors).zip(encoded.partial) {
             if partial {
                 // Variants that existed are now missing, so no statement is possible.
                 continue;
             }
-            found.sampled += 1;
+            report.sampled += 1;
             let difference = difference_of(&row.vector, vector, lengths)
                 .max(difference_of_sparse(&row.additional, additional))
                 .max(difference_of_tokens(&row.additional, additional, lengths));
             if difference <= self.settings.tolerance {
-                found.largest_difference = found.largest_difference.max(difference);
+                report.largest_difference = report.largest_difference.max(difference);
             } else {
-                found.differing.add(&row.key);
+                report.differing.add(&row.key);
             }
         }
         Ok(())

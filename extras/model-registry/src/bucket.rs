@@ -51,7 +51,7 @@ impl Bucket {
         let all: Vec<_> = listed
             .try_collect()
             .await
-            .map_err(|error| told("listing files", &error))?;
+            .map_err(|error| registry_error("listing files", &error))?;
         let below = |key: &Key| {
             let parts: Vec<String> = key
                 .prefix_match(&self.prefix)?
@@ -75,9 +75,13 @@ impl Bucket {
         let doing = format!("fetching {}", if file.is_empty() { "the archive" } else { file });
         let mut output = std::fs::File::create(to).map_err(RegistryError::io("writing", to))?;
         let found = self.store.get(&self.key(file)).await;
-        let mut stream = found.map_err(|error| told(&doing, &error))?.into_stream();
+        let mut stream = found.map_err(|error| registry_error(&doing, &error))?.into_stream();
         let mut size = 0_u64;
-        while let Some(bytes) = stream.try_next().await.map_err(|error| told(&doing, &error))? {
+        while let Some(bytes) = stream
+            .try_next()
+            .await
+            .map_err(|error| registry_error(&doing, &error))?
+        {
             size = size.saturating_add(bytes.len() as u64);
             if size > most {
                 return Ok(None);
@@ -90,7 +94,8 @@ impl Bucket {
     /// Writes a file, replacing one with the same name.
     pub(crate) async fn upload(&self, file: &str, content: &[u8]) -> Result<()> {
         let put = self.store.put(&self.key(file), content.to_vec().into()).await;
-        put.map(drop).map_err(|error| told(&format!("storing {file}"), &error))
+        put.map(drop)
+            .map_err(|error| registry_error(&format!("storing {file}"), &error))
     }
 
     fn key(&self, file: &str) -> Key {
@@ -99,7 +104,7 @@ impl Bucket {
     }
 }
 
-fn told(doing: &str, error: &object_store::Error) -> RegistryError {
+fn registry_error(doing: &str, error: &object_store::Error) -> RegistryError {
     use object_store::Error;
     match error {
         Error::NotFound { .. } => RegistryError::Refused {

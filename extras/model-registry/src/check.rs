@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    engine::{Candidate, Ended, Engine},
+    engine::{Candidate, Engine, RunResult},
     error::{RegistryError, Result},
     evidence::{self, Evidence},
-    fetch::{Bounds, Folder, Found, LocalEncoder},
+    fetch::{Bounds, FetchOutcome, Folder, LocalEncoder},
     registry::{Registry, Version},
     verdict::{Verdict, tag},
 };
@@ -29,7 +29,7 @@ pub struct Policy {
 
 /// The end of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckOutcome {
     pub model: String,
     pub version: String,
     pub verdict: Verdict,
@@ -83,7 +83,7 @@ struct Facts {
     listing: String,
     files: Option<String>,
     baseline: Option<String>,
-    ended: Option<(Ended, String)>,
+    result: Option<(RunResult, String)>,
 }
 
 impl<R: Registry, E: Engine> Checker<R, E> {
@@ -120,7 +120,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
     /// # Errors
     /// If it cannot be checked now. [`RegistryError::passes`] says whether a retry makes sense; a
     /// permanent error is written with [`Checker::conclude_error`].
-    pub async fn check(&self, model: &str, number: &str) -> Result<Checked> {
+    pub async fn check(&self, model: &str, number: &str) -> Result<CheckOutcome> {
         let version = self.version(model, number).await?;
         if !version.ready {
             return Err(RegistryError::Unavailable {
@@ -133,10 +133,12 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             listing: fetched.listing,
             ..Facts::default()
         };
-        let encoder = match fetched.found {
-            Found::Encoder(encoder) => encoder,
-            Found::Unsupported(reason) => return self.conclude(&version, Verdict::Unsupported, reason, &facts).await,
-            Found::Refused(reason) => return self.conclude(&version, Verdict::Refused, reason, &facts).await,
+        let encoder = match fetched.outcome {
+            FetchOutcome::Encoder(encoder) => encoder,
+            FetchOutcome::Unsupported(reason) => {
+                return self.conclude(&version, Verdict::Unsupported, reason, &facts).await;
+            }
+            FetchOutcome::Refused(reason) => return self.conclude(&version, Verdict::Refused, reason, &facts).await,
         };
         facts.files = Some(encoder.digest.clone());
         // The content that passed no longer exists, so the alias is removed until the new verdict.
@@ -157,14 +159,14 @@ impl<R: Registry, E: Engine> Checker<R, E> {
                 folder: encoder.path.clone(),
             };
             let other = baseline.candidate(&self.registry);
-            let ended = self.engine.run(&key, &candidate, other.as_ref()).await?;
+            let result = self.engine.run(&key, &candidate, other.as_ref()).await?;
             if !self.is_still(&version, &baseline).await? {
                 continue;
             }
-            let (verdict, note) = Verdict::of_gate(ended.verdict);
-            let reason = note.map_or_else(|| evidence::reason(&ended.report, &ended.encoder), str::to_owned);
+            let (verdict, note) = Verdict::of_gate(result.verdict);
+            let reason = note.map_or_else(|| evidence::reason(&result.report, &result.encoder), str::to_owned);
             facts.baseline = baseline.number().map(str::to_owned);
-            facts.ended = Some((ended, key));
+            facts.result = Some((result, key));
             let mut checked = self.conclude(&version, verdict, reason, &facts).await?;
             // The champion may have changed between the query and the alias.
             if !self.is_still(&version, &baseline).await? {
@@ -193,7 +195,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
     ///
     /// # Errors
     /// If the registry fails.
-    pub async fn conclude_error(&self, model: &str, number: &str, reason: String) -> Result<Checked> {
+    pub async fn conclude_error(&self, model: &str, number: &str, reason: String) -> Result<CheckOutcome> {
         let version = self.version(model, number).await?;
         self.conclude(&version, Verdict::Error, reason, &Facts::default()).await
     }
@@ -239,9 +241,9 @@ impl<R: Registry, E: Engine> Checker<R, E> {
                 verdict = tag::VERDICT,
             )
         };
-        let encoder = match fetched.found {
-            Found::Encoder(encoder) => encoder,
-            Found::Unsupported(reason) | Found::Refused(reason) => return Ok(Err(told(&reason))),
+        let encoder = match fetched.outcome {
+            FetchOutcome::Encoder(encoder) => encoder,
+            FetchOutcome::Unsupported(reason) | FetchOutcome::Refused(reason) => return Ok(Err(told(&reason))),
         };
         Ok(match self.engine.usable(&encoder.path).await? {
             Ok(()) => Ok(Baseline {
@@ -276,7 +278,13 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         self.registry.withdraw(version, &self.policy.passed, verdict).await
     }
 
-    async fn conclude(&self, version: &Version, verdict: Verdict, reason: String, facts: &Facts) -> Result<Checked> {
+    async fn conclude(
+        &self,
+        version: &Version,
+        verdict: Verdict,
+        reason: String,
+        facts: &Facts,
+    ) -> Result<CheckOutcome> {
         // This comes first, so that the alias never points at a version that failed.
         if verdict != Verdict::Pass {
             self.withdraw(version, Some(verdict)).await?;
@@ -284,8 +292,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         let mut record = None;
         let mut tags = BTreeMap::from([(tag::VERSION, env!("CARGO_PKG_VERSION").to_owned())]);
         let mut run = None;
-        if let Some((ended, key)) = &facts.ended {
-            let evidence = describe(version, verdict, key, ended, facts);
+        if let Some((result, key)) = &facts.result {
+            let evidence = describe(version, verdict, key, result, facts);
             let id = self.registry.record(version, &evidence).await?;
             for (name, value) in &evidence.tags {
                 if let Some(known) = tag::DETAILS.iter().find(|known| *known == name) {
@@ -294,7 +302,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             }
             tags.insert(tag::RECORD, id.clone());
             tags.insert(tag::BASELINE, facts.baseline.clone().unwrap_or_else(|| NONE.to_owned()));
-            run = Some(ended.run.clone());
+            run = Some(result.run.clone());
             record = Some(id);
         }
         if self.policy.promote && verdict == Verdict::Pass {
@@ -319,7 +327,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         let all: Vec<(String, String)> = all.map(|(key, value)| (key.to_owned(), value)).collect();
         self.registry.set_tags(version, &all).await?;
         let alias = verdict == Verdict::Pass && self.registry.award(version, &self.policy.passed).await?;
-        Ok(Checked {
+        Ok(CheckOutcome {
             model: version.model.clone(),
             version: version.number.clone(),
             verdict,
@@ -336,16 +344,16 @@ impl<R: Registry, E: Engine> Checker<R, E> {
 /// Stands for "no version" where a word is needed.
 pub(crate) const NONE: &str = "none";
 
-fn describe(version: &Version, verdict: Verdict, key: &str, ended: &Ended, facts: &Facts) -> Evidence {
-    let report = &ended.report;
-    let info = report.encoders.iter().find(|one| one.id == ended.encoder);
-    let json = ended.files.iter().find(|(name, _)| name == "report.json");
+fn describe(version: &Version, verdict: Verdict, key: &str, result: &RunResult, facts: &Facts) -> Evidence {
+    let report = &result.report;
+    let info = report.encoders.iter().find(|one| one.id == result.encoder);
+    let json = result.files.iter().find(|(name, _)| name == "report.json");
     let report_digest = json.map_or(String::new(), |(_, content)| hex::encode(Sha256::digest(content)));
     let mut tags = vec![
         (tag::VERDICT.to_owned(), verdict.name().to_owned()),
         ("isomer.model".to_owned(), version.model.clone()),
         ("isomer.model_version".to_owned(), version.number.clone()),
-        (tag::RUN.to_owned(), ended.run.clone()),
+        (tag::RUN.to_owned(), result.run.clone()),
         (
             tag::SUITE.to_owned(),
             format!("{} {}", report.suite.name, report.suite.digest),
@@ -362,19 +370,19 @@ fn describe(version: &Version, verdict: Verdict, key: &str, ended: &Ended, facts
         (tag::REPORT.to_owned(), report_digest),
         (tag::VERSION.to_owned(), report.isomer_version.clone()),
     ];
-    tags.extend(evidence::rules(report, &ended.encoder));
+    tags.extend(evidence::rules(report, &result.encoder));
     tags.retain(|(_, value)| !value.is_empty());
     Evidence {
         key: key.to_owned(),
         title: format!("isomer check of {}", version.shown()),
         time: report.run.finished.as_millisecond(),
         tags,
-        metrics: evidence::metrics(report, &ended.encoder),
+        metrics: evidence::metrics(report, &result.encoder),
         datasets: report
             .datasets
             .iter()
             .map(|dataset| (dataset.name.clone(), dataset.digest.clone()))
             .collect(),
-        files: ended.files.clone(),
+        files: result.files.clone(),
     }
 }

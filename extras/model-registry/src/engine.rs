@@ -30,7 +30,7 @@ pub trait Engine: Send + Sync + 'static {
         request_id: &str,
         encoder: &Candidate,
         baseline: Option<&Candidate>,
-    ) -> impl Future<Output = Result<Ended>> + Send;
+    ) -> impl Future<Output = Result<RunResult>> + Send;
 }
 
 /// An encoder on this machine.
@@ -43,7 +43,7 @@ pub struct Candidate {
 
 /// A run that ended with a report.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct RunResult {
     /// Id of the run.
     pub run: String,
     /// The verdict of its gate.

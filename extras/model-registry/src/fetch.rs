@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     error::{RegistryError, Result},
-    locate::{self, DESCRIPTION, Located, Wanted},
+    locate::{self, DESCRIPTION, EncoderFiles, FileRequest},
     registry::{Registry, StoredFile, Version},
 };
 
@@ -40,18 +40,17 @@ impl Default for Bounds {
     }
 }
 
-/// The files of a version.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct VersionFiles {
     /// sha256 (hex) over the paths, sizes and tags of all files of the version.
     pub listing: String,
     /// The result of fetching.
-    pub found: Found,
+    pub outcome: FetchOutcome,
 }
 
 /// The result of fetching the files of a version.
 #[derive(Debug)]
-pub enum Found {
+pub enum FetchOutcome {
     /// They are an encoder, on this machine.
     Encoder(LocalEncoder),
     /// They are not an encoder that can be checked.
@@ -132,27 +131,28 @@ impl Folder {
     /// Fetches the encoder of a version.
     ///
     /// # Errors
-    /// If the registry or this machine fails. A problem with the version itself is a [`Found`].
-    pub async fn fetch<R: Registry>(&self, registry: &R, version: &Version, bounds: Bounds) -> Result<Fetched> {
+    /// If the registry or this machine fails. A problem with the version itself is a
+    /// [`FetchOutcome`].
+    pub async fn fetch<R: Registry>(&self, registry: &R, version: &Version, bounds: Bounds) -> Result<VersionFiles> {
         let files = match registry.files(version).await {
             Err(RegistryError::Store { uri, message }) => {
                 let reason = format!("its files are at {uri}, and {message}");
-                return Ok(Fetched {
+                return Ok(VersionFiles {
                     listing: String::new(),
-                    found: Found::Unsupported(reason),
+                    outcome: FetchOutcome::Unsupported(reason),
                 });
             }
             Err(RegistryError::TooLarge(reason)) => {
-                return Ok(Fetched {
+                return Ok(VersionFiles {
                     listing: String::new(),
-                    found: Found::Refused(reason),
+                    outcome: FetchOutcome::Refused(reason),
                 });
             }
             files => files?,
         };
-        Ok(Fetched {
+        Ok(VersionFiles {
             listing: listing_digest(&files),
-            found: self.fetch_listed(registry, version, &files, bounds).await?,
+            outcome: self.fetch_listed(registry, version, &files, bounds).await?,
         })
     }
 
@@ -162,9 +162,9 @@ impl Folder {
         version: &Version,
         files: &[StoredFile],
         bounds: Bounds,
-    ) -> Result<Found> {
+    ) -> Result<FetchOutcome> {
         if files.len() > bounds.files {
-            return Ok(Found::Refused(format!(
+            return Ok(FetchOutcome::Refused(format!(
                 "it has more than {} files (--max-files)",
                 bounds.files
             )));
@@ -172,7 +172,7 @@ impl Folder {
         let incoming = tempfile(&self.root)?;
         let located = match self.locate(registry, version, files, incoming.path()).await? {
             Ok(located) => located,
-            Err(reason) => return Ok(Found::Unsupported(reason)),
+            Err(reason) => return Ok(FetchOutcome::Unsupported(reason)),
         };
         let promised: u64 = located
             .files
@@ -180,19 +180,19 @@ impl Folder {
             .filter_map(|file| file.size)
             .fold(0, u64::saturating_add);
         if promised > bounds.bytes {
-            return Ok(Found::Refused(too_large(promised, bounds)));
+            return Ok(FetchOutcome::Refused(too_large(promised, bounds)));
         }
         let encoder = incoming.path().join("encoder");
         if let Some(refusal) = download(registry, version, &located, &encoder, bounds).await? {
-            return Ok(Found::Refused(refusal));
+            return Ok(FetchOutcome::Refused(refusal));
         }
         if let Err(error) = folder::inspect(&encoder, ModelKind::Encoder) {
             // The folder is temporary, so its name would be meaningless.
             let shown = error.to_string().replace(&*encoder.to_string_lossy(), &located.folder);
-            return Ok(Found::Unsupported(shown));
+            return Ok(FetchOutcome::Unsupported(shown));
         }
         let digest = content_digest(&encoder, &located.files)?;
-        self.keep(version, &encoder, digest).map(Found::Encoder)
+        self.keep(version, &encoder, digest).map(FetchOutcome::Encoder)
     }
 
     async fn locate<R: Registry>(
@@ -201,7 +201,7 @@ impl Folder {
         version: &Version,
         files: &[StoredFile],
         incoming: &Path,
-    ) -> Result<Result<Located, String>> {
+    ) -> Result<Result<EncoderFiles, String>> {
         let mut description = None;
         if files.iter().any(|file| file.path == DESCRIPTION) {
             let to = incoming.join(DESCRIPTION);
@@ -249,21 +249,21 @@ impl Folder {
 }
 
 /// A folder below `root` that is removed when this value is dropped.
-fn tempfile(root: &Path) -> Result<Incoming> {
+fn tempfile(root: &Path) -> Result<PartialFolder> {
     let path = root.join(format!("{INCOMING}{}", uuid::Uuid::now_v7()));
     fs::create_dir_all(&path).map_err(RegistryError::io("creating the folder", &path))?;
-    Ok(Incoming(path))
+    Ok(PartialFolder(path))
 }
 
-struct Incoming(PathBuf);
+struct PartialFolder(PathBuf);
 
-impl Incoming {
+impl PartialFolder {
     fn path(&self) -> &Path {
         &self.0
     }
 }
 
-impl Drop for Incoming {
+impl Drop for PartialFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             tracing::warn!(folder = %self.0.display(), %error, "a folder could not be removed");
@@ -277,7 +277,7 @@ pub fn sweep(root: &Path, unheld: Duration) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        let changed = entry.metadata().and_then(|found| found.modified()).ok();
+        let changed = entry.metadata().and_then(|outcome| outcome.modified()).ok();
         let age = changed.and_then(|time| time.elapsed().ok()).unwrap_or_default();
         if entry.file_name().to_string_lossy().starts_with(INCOMING) {
             if age > DAY {
@@ -304,7 +304,7 @@ fn too_large(bytes: u64, bounds: Bounds) -> String {
 async fn download<R: Registry>(
     registry: &R,
     version: &Version,
-    located: &Located,
+    located: &EncoderFiles,
     to: &Path,
     bounds: Bounds,
 ) -> Result<Option<String>> {
@@ -334,7 +334,7 @@ async fn download<R: Registry>(
     Ok(None)
 }
 
-fn content_digest(folder: &Path, files: &[Wanted]) -> Result<String> {
+fn content_digest(folder: &Path, files: &[FileRequest]) -> Result<String> {
     let mut all = Sha256::new();
     for file in files {
         let path = folder.join(&file.to);
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn the_digest_of_the_content_changes_with_one_byte() {
         let folder = tempfile::tempdir().unwrap();
-        let files = [Wanted {
+        let files = [FileRequest {
             from: "x/a.json".to_owned(),
             to: "a.json".to_owned(),
             size: None,

@@ -23,16 +23,16 @@ const NAMED: usize = 5;
 
 /// An encoder among the files of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located {
+pub struct EncoderFiles {
     /// Files to fetch: path in the version, path in the encoder's folder, size.
-    pub files: Vec<Wanted>,
+    pub files: Vec<FileRequest>,
     /// Its folder in the version; empty for the top.
     pub folder: String,
 }
 
 /// A file to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct FileRequest {
     /// Path in the version.
     pub from: String,
     /// Path in the encoder's folder.
@@ -76,7 +76,7 @@ struct Pyfunc {
 ///
 /// # Errors
 /// The reason why the version cannot be checked, as a sentence for people.
-pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located, String> {
+pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<EncoderFiles, String> {
     if let Some(bad) = files.iter().find(|file| !is_plain(&file.path)) {
         let shown: String = bad.path.chars().take(100).flat_map(char::escape_debug).collect();
         return Err(format!(
@@ -89,29 +89,29 @@ pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located
     };
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let folder = folder(&paths, &description)?;
-    let mut wanted: Vec<Wanted> = below(files, &folder);
+    let mut request: Vec<FileRequest> = below(files, &folder);
     // The flavour `transformers` stores the tokenizer beside the model.
     if description.flavors.transformers.is_some() {
         let parent = folder
             .rsplit_once('/')
             .map_or(String::new(), |(parent, _)| format!("{parent}/"));
         for extra in below(files, &format!("{parent}components/tokenizer")) {
-            if wanted.iter().all(|known| known.to != extra.to) {
-                wanted.push(extra);
+            if request.iter().all(|known| known.to != extra.to) {
+                request.push(extra);
             }
         }
     }
-    wanted.sort_by(|a, b| a.to.cmp(&b.to));
-    if !wanted.iter().any(|file| ends_with(&file.to, &["safetensors"])) {
+    request.sort_by(|a, b| a.to.cmp(&b.to));
+    if !request.iter().any(|file| ends_with(&file.to, &["safetensors"])) {
         return Err(without_weights(&paths, &description));
     }
-    Ok(Located { files: wanted, folder })
+    Ok(EncoderFiles { files: request, folder })
 }
 
 /// The folder of the encoder.
 fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, String> {
     let flavours = &description.flavors;
-    let told = match (
+    let problem = match (
         &flavours.sentence_transformers,
         &flavours.transformers,
         &flavours.python_function,
@@ -120,21 +120,21 @@ fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, S
         (None, Some(transformers), _) => transformers.model_binary.clone(),
         _ => None,
     };
-    if let Some(told) = told.map(|told| told.trim_matches('/').to_owned())
-        && paths.iter().any(|path| is_below(path, &told))
+    if let Some(problem) = problem.map(|problem| problem.trim_matches('/').to_owned())
+        && paths.iter().any(|path| is_below(path, &problem))
     {
-        return Ok(told);
+        return Ok(problem);
     }
     // A folder with `modules.json` is sentence-transformers', and the folders below it are its
     // modules.
-    let found: Vec<&str> = folders_with(paths, "modules.json").collect();
-    let found = match found.is_empty() {
-        false => found,
+    let encoder_files: Vec<&str> = folders_with(paths, "modules.json").collect();
+    let encoder_files = match encoder_files.is_empty() {
+        false => encoder_files,
         true => folders_with(paths, "config.json")
             .filter(|folder| has_weights(paths, folder))
             .collect(),
     };
-    match found.as_slice() {
+    match encoder_files.as_slice() {
         [] => Err(without_weights(paths, description)),
         [one] => Ok((*one).to_owned()),
         several => Err(format!(
@@ -184,12 +184,12 @@ pub fn may_be_fetched(path: &str) -> bool {
 }
 
 /// The files below a folder that are fetched.
-fn below(files: &[StoredFile], folder: &str) -> Vec<Wanted> {
+fn below(files: &[StoredFile], folder: &str) -> Vec<FileRequest> {
     let inside = files
         .iter()
         .filter(|file| is_below(&file.path, folder) && is_read(&file.path));
     inside
-        .map(|file| Wanted {
+        .map(|file| FileRequest {
             from: file.path.clone(),
             to: match folder {
                 "" => file.path.clone(),
@@ -254,8 +254,8 @@ mod tests {
         paths.iter().map(file).collect()
     }
 
-    fn fetched(found: &Located) -> Vec<&str> {
-        found.files.iter().map(|file| file.to.as_str()).collect()
+    fn fetched(encoder_files: &EncoderFiles) -> Vec<&str> {
+        encoder_files.files.iter().map(|file| file.to.as_str()).collect()
     }
 
     const FOLDER: [&str; 4] = [
@@ -274,9 +274,9 @@ mod tests {
         paths.extend(["MLmodel", "conda.yaml", "other/modules.json"].map(str::to_owned));
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let text = "flavors:\n  python_function:\n    data: model.sentence_transformer\n    loader_module: mlflow.sentence_transformers\n  sentence_transformers:\n    code: null\n";
-        let found = locate(&files(&paths), Some(text)).unwrap();
-        assert_eq!(found.folder, "model.sentence_transformer");
-        assert_eq!(fetched(&found).len(), FOLDER.len());
+        let encoder_files = locate(&files(&paths), Some(text)).unwrap();
+        assert_eq!(encoder_files.folder, "model.sentence_transformer");
+        assert_eq!(fetched(&encoder_files).len(), FOLDER.len());
         // Without the description there would be two.
         assert!(locate(&files(&paths), None).unwrap_err().contains("2 encoders"));
     }
@@ -291,14 +291,14 @@ mod tests {
             "model/model.safetensors",
         ];
         let text = "flavors:\n  transformers:\n    model_binary: model\n    source_model_name: org/name\n    task: feature-extraction\n";
-        let found = locate(&files(&paths), Some(text)).unwrap();
+        let encoder_files = locate(&files(&paths), Some(text)).unwrap();
         let names = [
             "config.json",
             "model.safetensors",
             "tokenizer.json",
             "tokenizer_config.json",
         ];
-        assert_eq!(fetched(&found), names);
+        assert_eq!(fetched(&encoder_files), names);
         let reference = locate(&files(&["MLmodel"]), Some(text)).unwrap_err();
         assert!(
             reference.contains("`org/name`") && reference.contains("save_pretrained"),
@@ -312,9 +312,9 @@ mod tests {
         paths.extend(["MLmodel", "python_model.pkl", "artifacts/enc/pytorch_model.bin"].map(str::to_owned));
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let text = "flavors:\n  python_function:\n    loader_module: mlflow.pyfunc.model\n    python_model: python_model.pkl\n";
-        let found = locate(&files(&paths), Some(text)).unwrap();
-        assert_eq!(found.folder, "artifacts/enc");
-        let from: Vec<&str> = found.files.iter().map(|file| file.from.as_str()).collect();
+        let encoder_files = locate(&files(&paths), Some(text)).unwrap();
+        assert_eq!(encoder_files.folder, "artifacts/enc");
+        let from: Vec<&str> = encoder_files.files.iter().map(|file| file.from.as_str()).collect();
         assert!(from.iter().all(|path| !ends_with(path, &PICKLES)), "{from:?}");
         assert_eq!(from.len(), FOLDER.len());
     }
@@ -322,29 +322,29 @@ mod tests {
     #[test]
     fn pickles_alone_are_refused_and_named() {
         let text = "flavors:\n  python_function:\n    loader_module: mlflow.pyfunc.model\n";
-        let told = locate(&files(&["MLmodel", "python_model.pkl"]), Some(text)).unwrap_err();
-        assert!(
-            told.contains("python_model.pkl") && told.contains("never loaded"),
-            "{told}"
-        );
-        let told = locate(&files(&["config.json", "pytorch_model.bin", "tokenizer.json"]), None).unwrap_err();
-        assert!(told.contains("pytorch_model.bin"), "{told}");
-        let told = locate(&files(&["modules.json", "pytorch_model.bin"]), None).unwrap_err();
-        assert!(told.contains("pytorch_model.bin"), "{told}");
+        let problem = locate(&files(&["MLmodel", "python_model.pkl"]), Some(text)).unwrap_err();
+        assert!(problem.contains("python_model.pkl"), "{problem}");
+        let problem = locate(&files(&["config.json", "pytorch_model.bin", "tokenizer.json"]), None).unwrap_err();
+        assert!(problem.contains("pytorch_model.bin"), "{problem}");
+        let problem = locate(&files(&["modules.json", "pytorch_model.bin"]), None).unwrap_err();
+        assert!(problem.contains("pytorch_model.bin"), "{problem}");
     }
 
     #[test]
     fn paths_that_leave_the_folder_are_refused() {
         for path in ["../x.json", "a//b.json", "/etc/passwd", "a/../../b", "c:\\x", ""] {
-            let told = locate(&files(&["modules.json", path]), None).unwrap_err();
-            assert!(told.contains("leave its folder"), "{path}: {told}");
+            let problem = locate(&files(&["modules.json", path]), None).unwrap_err();
+            assert!(problem.contains("leave its folder"), "{path}: {problem}");
         }
     }
 
     #[test]
     fn a_folder_that_was_logged_as_it_is_lies_at_the_top() {
-        let found = locate(&files(&FOLDER), None).unwrap();
-        assert_eq!((found.folder.as_str(), found.files.len()), ("", FOLDER.len()));
+        let encoder_files = locate(&files(&FOLDER), None).unwrap();
+        assert_eq!(
+            (encoder_files.folder.as_str(), encoder_files.files.len()),
+            ("", FOLDER.len())
+        );
         let plain = locate(&files(&["config.json", "tokenizer.json", "model.safetensors"]), None).unwrap();
         assert_eq!(plain.files.len(), 3);
     }

@@ -4,14 +4,14 @@
 use crate::{
     check::{Checker, NONE},
     error::{RegistryError, Result},
-    fetch::{Found, listing_digest},
-    registry::{Aliased, Registry, Version},
+    fetch::{FetchOutcome, listing_digest},
+    registry::{AliasRegistry, Registry, Version},
     verdict::tag,
 };
 
 /// The reason why a version is checked although it has a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stale {
+pub enum RecheckReason {
     NoVerdict,
     /// Its files differ from the checked ones.
     Files,
@@ -21,26 +21,26 @@ pub enum Stale {
     Champion,
 }
 
-impl<R: Registry + Aliased, E> Checker<R, E> {
+impl<R: Registry + AliasRegistry, E> Checker<R, E> {
     /// The reason why a version must be checked; `None` if its verdict is still valid.
     ///
     /// # Errors
     /// If the registry fails.
-    pub async fn stale(&self, version: &Version) -> Result<Option<Stale>> {
+    pub async fn stale(&self, version: &Version) -> Result<Option<RecheckReason>> {
         let Some(_) = version.tag(tag::VERDICT) else {
-            return Ok(Some(Stale::NoVerdict));
+            return Ok(Some(RecheckReason::NoVerdict));
         };
         let listing = match self.registry.files(version).await {
             Err(RegistryError::Store { .. }) => String::new(),
             files => listing_digest(&files?),
         };
         if version.tag(tag::LISTING).unwrap_or_default() != listing {
-            return Ok(Some(Stale::Files));
+            return Ok(Some(RecheckReason::Files));
         }
         let holder = self.registry.at_alias(&version.model, &self.policy.passed).await?;
         // The process may have ended between the last tag and the alias.
         if version.has_passed() && holder.as_ref().is_none_or(|holder| version.is_after(holder)) {
-            return Ok(Some(Stale::Alias));
+            return Ok(Some(RecheckReason::Alias));
         }
         if holder.is_none_or(|holder| holder.number != version.number) {
             return Ok(None);
@@ -48,7 +48,7 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
         // A version that became the champion itself is compared with no other version.
         let other = self.registry.champion(version, &self.policy.champion).await?;
         let is_new = |other: Version| version.tag(tag::BASELINE) != Some(other.number.as_str());
-        Ok(other.is_some_and(is_new).then_some(Stale::Champion))
+        Ok(other.is_some_and(is_new).then_some(RecheckReason::Champion))
     }
 
     /// Removes the alias of passed versions from the version that has it, if its verdict is not
@@ -98,8 +98,8 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
     }
 
     /// Reads all files of a version that passed again. If they differ from the files that passed,
-    /// the alias is removed, and the version is [`Stale::Files`] from then on. Returns whether they
-    /// differ.
+    /// the alias is removed, and the version is [`RecheckReason::Files`] from then on. Returns
+    /// whether they differ.
     ///
     /// # Errors
     /// If the registry fails.
@@ -108,7 +108,7 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
             return Ok(false);
         };
         let fetched = self.folder.fetch(&self.registry, version, self.bounds).await?;
-        if matches!(&fetched.found, Found::Encoder(encoder) if encoder.digest == checked) {
+        if matches!(&fetched.outcome, FetchOutcome::Encoder(encoder) if encoder.digest == checked) {
             return Ok(false);
         }
         self.registry.withdraw(version, &self.policy.passed, None).await?;

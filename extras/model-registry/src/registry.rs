@@ -63,7 +63,7 @@ pub trait Registry: Send + Sync + 'static {
 }
 
 /// A registry that is watched: its versions can be listed, and an alias points at one of them.
-pub trait Aliased: Send + Sync + 'static {
+pub trait AliasRegistry: Send + Sync + 'static {
     /// The version at an alias; `None` if no version has it.
     fn at_alias(&self, model: &str, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
 
@@ -80,7 +80,11 @@ pub trait Aliased: Send + Sync + 'static {
 ///
 /// # Errors
 /// If the registry fails.
-pub async fn champion_by_alias(registry: &impl Aliased, version: &Version, alias: &str) -> Result<Option<Version>> {
+pub async fn champion_by_alias(
+    registry: &impl AliasRegistry,
+    version: &Version,
+    alias: &str,
+) -> Result<Option<Version>> {
     let found = registry.at_alias(&version.model, alias).await?;
     Ok(found.filter(|champion| champion.number != version.number))
 }
@@ -90,7 +94,7 @@ pub async fn champion_by_alias(registry: &impl Aliased, version: &Version, alias
 ///
 /// # Errors
 /// If the registry fails.
-pub async fn award_alias(registry: &impl Aliased, version: &Version, alias: &str) -> Result<bool> {
+pub async fn award_alias(registry: &impl AliasRegistry, version: &Version, alias: &str) -> Result<bool> {
     let holder = registry.at_alias(&version.model, alias).await?;
     if holder.is_some_and(|holder| holder.is_after(version) && holder.has_passed()) {
         return Ok(false);
@@ -103,7 +107,7 @@ pub async fn award_alias(registry: &impl Aliased, version: &Version, alias: &str
 ///
 /// # Errors
 /// If the registry fails.
-pub async fn withdraw_alias(registry: &impl Aliased, version: &Version, alias: &str) -> Result<()> {
+pub async fn withdraw_alias(registry: &impl AliasRegistry, version: &Version, alias: &str) -> Result<()> {
     let found = registry.at_alias(&version.model, alias).await?;
     if found.is_some_and(|found| found.number == version.number) {
         registry.remove_alias(&version.model, alias).await?;

@@ -24,8 +24,8 @@ use crate::{
     error::{RegistryError, Result},
     ledger::{Delivery, Job, Ledger},
     mlflow::webhook::{self, Event},
-    reconcile::Stale,
-    registry::{Aliased, Registry, Version},
+    reconcile::RecheckReason,
+    registry::{AliasRegistry, Registry, Version},
     verdict::tag,
 };
 
@@ -58,7 +58,7 @@ pub struct Service<R, E> {
 
 /// The result of one pass of the reconciler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct ReconcileSummary {
     /// Number of relevant versions in the registry.
     pub versions: usize,
     /// Versions that were put into the queue.
@@ -69,7 +69,7 @@ pub struct Look {
     pub promoted: usize,
 }
 
-impl<R: Registry + Aliased, E: Engine> Service<R, E> {
+impl<R: Registry + AliasRegistry, E: Engine> Service<R, E> {
     /// A service over its ledger. `models` are the names of the models to check, or patterns with
     /// `*`; empty: all. The files of a version that passed are read again after `reread`.
     pub fn new(checker: Checker<R, E>, ledger: Ledger, models: Vec<String>, reread: Duration) -> Arc<Self> {
@@ -188,19 +188,19 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
     ///
     /// # Errors
     /// If the registry or the ledger fails.
-    pub async fn look(&self) -> Result<Look> {
-        let mut found = Look::default();
+    pub async fn look(&self) -> Result<ReconcileSummary> {
+        let mut summary = ReconcileSummary::default();
         let mut models: Vec<String> = Vec::new();
         for version in self.checker.registry().versions().await? {
             if !self.is_meant(&version.model) {
                 continue;
             }
-            found.versions += 1;
+            summary.versions += 1;
             if models.last() != Some(&version.model) {
                 models.push(version.model.clone());
             }
             if version.ready && version.tag(tag::VERDICT).is_none() {
-                found.queued += self.enqueue(&version, Stale::NoVerdict).await?;
+                summary.queued += self.enqueue(&version, RecheckReason::NoVerdict).await?;
             }
         }
         models.sort();
@@ -211,32 +211,32 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
                     model,
                     "the alias of those that passed was at a version that has not; it is taken back"
                 );
-                found.withdrawn += 1;
+                summary.withdrawn += 1;
             }
             let passed = &self.checker.policy().passed;
             let Some(version) = self.checker.registry().at_alias(&model, passed).await? else {
                 continue;
             };
             if let Some(why) = self.checker.stale(&version).await? {
-                found.queued += self.enqueue(&version, why).await?;
+                summary.queued += self.enqueue(&version, why).await?;
             } else if self.checker.finish_promotion(&version).await? {
                 tracing::warn!(
                     model,
                     version = version.number,
                     "a promotion that was not finished is made"
                 );
-                found.promoted += 1;
+                summary.promoted += 1;
             } else if self.reread(&version).await? {
                 tracing::warn!(
                     model,
                     version = version.number,
                     "its files are not those that passed; the alias is taken back"
                 );
-                found.withdrawn += 1;
-                found.queued += self.enqueue(&version, Stale::Files).await?;
+                summary.withdrawn += 1;
+                summary.queued += self.enqueue(&version, RecheckReason::Files).await?;
             }
         }
-        Ok(found)
+        Ok(summary)
     }
 
     /// Reads the files of a version again, if it is time. Returns whether they have changed.
@@ -259,7 +259,7 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         Ok(changed)
     }
 
-    async fn enqueue(&self, version: &Version, why: Stale) -> Result<usize> {
+    async fn enqueue(&self, version: &Version, why: RecheckReason) -> Result<usize> {
         if self.ledger.is_active(&version.model, &version.number).await? {
             return Ok(0);
         }
@@ -330,7 +330,7 @@ impl<R, E> Clone for Receiver<R, E> {
 }
 
 /// Answers once the delivery is on disk: a delivery that was answered with success is never lost.
-async fn receive<R: Registry + Aliased, E: Engine>(
+async fn receive<R: Registry + AliasRegistry, E: Engine>(
     State(receiver): State<Receiver<R, E>>,
     headers: HeaderMap,
     body: Bytes,
@@ -362,11 +362,11 @@ async fn receive<R: Registry + Aliased, E: Engine>(
 
 /// Lock of the process that serves a folder: two of them would check each version twice.
 #[derive(Debug)]
-pub struct Alone {
+pub struct FolderLock {
     _lock: File,
 }
 
-impl Alone {
+impl FolderLock {
     /// Locks the folder.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub enum Compression {
 
 /// The result of unpacking an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unpacked {
+pub enum UnpackOutcome {
     /// All its files. Those that an encoder may need ([`locate::may_be_fetched`]) are in the
     /// folder.
     Files(Vec<StoredFile>),
@@ -42,8 +42,8 @@ pub enum Unpacked {
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: Bounds) -> Result<Unpacked> {
-    let broken = |error: io::Error| Unpacked::Unsupported(format!("its archive cannot be read: {error}"));
+pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: Bounds) -> Result<UnpackOutcome> {
+    let broken = |error: io::Error| UnpackOutcome::Unsupported(format!("its archive cannot be read: {error}"));
     // One more byte than permitted, to distinguish the bound from the end of the archive.
     let limit = bounds.bytes.saturating_add(1);
     let plain: Box<dyn Read + '_> = match compression {
@@ -54,9 +54,9 @@ pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: B
             Err(error) => return Ok(broken(error)),
         },
     };
-    let mut counted = Counted { inner: plain, bytes: 0 };
+    let mut reader = CountingReader { inner: plain, bytes: 0 };
     let mut files: Vec<StoredFile> = Vec::new();
-    let mut archive = tar::Archive::new(&mut counted);
+    let mut archive = tar::Archive::new(&mut reader);
     let mut ended = None;
     match archive.entries() {
         Ok(entries) => {
@@ -73,15 +73,15 @@ pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: B
         }
         Err(error) => ended = Some(broken(error)),
     }
-    if counted.bytes >= limit {
-        return Ok(Unpacked::Refused(format!(
+    if reader.bytes >= limit {
+        return Ok(UnpackOutcome::Refused(format!(
             "its archive holds more than {} bytes (--max-bytes)",
             bounds.bytes
         )));
     }
     Ok(ended.unwrap_or_else(|| {
         files.sort();
-        Unpacked::Files(files)
+        UnpackOutcome::Files(files)
     }))
 }
 
@@ -91,7 +91,7 @@ fn take(
     to: &Path,
     bounds: Bounds,
     files: &mut Vec<StoredFile>,
-) -> Result<Option<Unpacked>> {
+) -> Result<Option<UnpackOutcome>> {
     let raw = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
     // Images of systems contain such names, which are not folders there; no encoder needs them.
     if raw.contains(['\\', ':']) && !locate::may_be_fetched(&raw) {
@@ -100,7 +100,7 @@ fn take(
     let Some(path) = plain(&raw) else {
         let shown: String = raw.chars().take(100).flat_map(char::escape_debug).collect();
         let reason = format!("its archive holds the path `{shown}`, which would leave its folder");
-        return Ok(Some(Unpacked::Unsupported(reason)));
+        return Ok(Some(UnpackOutcome::Unsupported(reason)));
     };
     if !entry.header().entry_type().is_file() || path.is_empty() {
         return Ok(None);
@@ -109,7 +109,7 @@ fn take(
     files.retain(|known| known.path != path);
     if files.len() >= bounds.files {
         let reason = format!("its archive has more than {} files (--max-files)", bounds.files);
-        return Ok(Some(Unpacked::Refused(reason)));
+        return Ok(Some(UnpackOutcome::Refused(reason)));
     }
     files.push(StoredFile {
         size: Some(entry.size()),
@@ -130,7 +130,7 @@ fn take(
                 .map_err(RegistryError::io("writing", &file))?,
             Err(error) => {
                 let reason = format!("its archive cannot be read: {error}");
-                return Ok(Some(Unpacked::Unsupported(reason)));
+                return Ok(Some(UnpackOutcome::Unsupported(reason)));
             }
         }
     }
@@ -159,12 +159,12 @@ fn plain(raw: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.bytes += read as u64;
@@ -218,9 +218,9 @@ mod tests {
     fn reason(bytes: &[u8], compression: Compression) -> String {
         let folder = tempfile::tempdir().unwrap();
         match unpack(bytes, compression, &folder.path().join("in"), BOUNDS).unwrap() {
-            Unpacked::Files(files) => panic!("{files:?}"),
-            Unpacked::Unsupported(reason) => format!("unsupported: {reason}"),
-            Unpacked::Refused(reason) => format!("refused: {reason}"),
+            UnpackOutcome::Files(files) => panic!("{files:?}"),
+            UnpackOutcome::Unsupported(reason) => format!("unsupported: {reason}"),
+            UnpackOutcome::Refused(reason) => format!("refused: {reason}"),
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             (zstd::encode_all(&*bytes, 1).unwrap(), Compression::Zstd),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let Unpacked::Files(files) = unpack(&*bytes, compression, folder.path(), BOUNDS).unwrap() else {
+            let UnpackOutcome::Files(files) = unpack(&*bytes, compression, folder.path(), BOUNDS).unwrap() else {
                 panic!("{compression:?}");
             };
             let listed: Vec<(&str, Option<u64>)> = files.iter().map(|one| (one.path.as_str(), one.size)).collect();
@@ -257,10 +257,10 @@ mod tests {
     #[test]
     fn a_path_that_leaves_the_folder_ends_it() {
         for path in ["../x.json", "a/../../x.json", "/tmp/x.json", "a\\x.json", "c:x.json"] {
-            let told = reason(&archive(&[file(path, b"{}")]), Compression::None);
+            let problem = reason(&archive(&[file(path, b"{}")]), Compression::None);
             assert!(
-                told.starts_with("unsupported") && told.contains("leave its folder"),
-                "{path}: {told}"
+                problem.starts_with("unsupported") && problem.contains("leave its folder"),
+                "{path}: {problem}"
             );
         }
         // A link out of the folder, and a file through it: the link is not created.
@@ -282,11 +282,11 @@ mod tests {
             reason(&bomb, Compression::Gzip)
         );
         let many: Vec<_> = ["1", "2", "3", "4", "5", "6"].map(|name| file(name, b"")).to_vec();
-        let told = reason(&archive(&many), Compression::None);
-        assert!(told.contains("more than 5 files (--max-files)"), "{told}");
+        let problem = reason(&archive(&many), Compression::None);
+        assert!(problem.contains("--max-files"), "{problem}");
         assert!(matches!(
             unpack(&*archive(&many[..5]), Compression::None, Path::new("/nowhere"), BOUNDS).unwrap(),
-            Unpacked::Files(files) if files.len() == 5
+            UnpackOutcome::Files(files) if files.len() == 5
         ));
     }
 
@@ -303,8 +303,8 @@ mod tests {
             (whole[..1_500].to_vec(), Compression::None),
             (gzipped(&whole)[..40].to_vec(), Compression::Gzip),
         ] {
-            let told = reason(&bytes, compression);
-            assert!(told.contains("cannot be read"), "{told}");
+            let problem = reason(&bytes, compression);
+            assert!(problem.contains("cannot be read"), "{problem}");
         }
     }
 }

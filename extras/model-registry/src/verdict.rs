@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use isomer_proto::eval::v1::Verdict as GateVerdict;
+use isomer_proto::{ProtoEnum, eval::v1::Verdict as GateVerdict};
 
 /// The verdict of a version's check. Only [`Verdict::Pass`] gets the alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,29 +23,18 @@ pub enum Verdict {
     Error,
 }
 
-impl Verdict {
-    /// The value of the tag.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Undecided => "undecided",
-            Self::Invalid => "invalid",
-            Self::Unsupported => "unsupported",
-            Self::Refused => "refused",
-            Self::Error => "error",
-        }
-    }
+isomer_names::names!(Verdict {
+    Pass = "pass", Fail = "fail", Undecided = "undecided", Invalid = "invalid", Unsupported = "unsupported",
+    Refused = "refused", Error = "error"
+});
 
+impl Verdict {
     /// The verdict of a gate. A gate without rules, or with a verdict unknown to this version, has
     /// passed nothing.
     pub fn of_gate(verdict: GateVerdict) -> (Self, Option<&'static str>) {
-        match verdict {
-            GateVerdict::Pass => (Self::Pass, None),
-            GateVerdict::Fail => (Self::Fail, None),
-            GateVerdict::Undecided => (Self::Undecided, None),
-            GateVerdict::Invalid => (Self::Invalid, None),
-            GateVerdict::Unspecified => (
+        match Self::ALL.into_iter().find(|own| own.name() == verdict.name()) {
+            Some(own) => (own, None),
+            None => (
                 Self::Error,
                 Some("the suite has no rule, so nothing was decided: give one with --rule"),
             ),

@@ -35,14 +35,14 @@ impl Credentials {
         let Some(file) = folder.or_else(home).map(|folder| folder.join("config.json")) else {
             return Ok(Self::default());
         };
-        let told = |message: String| OciError::Credentials {
+        let credentials_error = |message: String| OciError::Credentials {
             file: file.clone(),
             message,
         };
         match fs::read_to_string(&file) {
-            Ok(text) => in_config(&text, host).map_err(told),
+            Ok(text) => in_config(&text, host).map_err(credentials_error),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(told(error.to_string())),
+            Err(error) => Err(credentials_error(error.to_string())),
         }
     }
 

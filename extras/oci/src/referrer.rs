@@ -71,7 +71,7 @@ pub enum FoundBy {
 
 /// Evidence beside an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushedEvidence {
     /// Digest of its manifest.
     pub digest: String,
     /// How it is found.
@@ -82,7 +82,7 @@ pub struct Pushed {
 ///
 /// # Errors
 /// If the registry fails or refuses.
-pub async fn push(repository: &Repository, subject: &Descriptor, evidence: &Evidence) -> Result<Pushed> {
+pub async fn push(repository: &Repository, subject: &Descriptor, evidence: &Evidence) -> Result<PushedEvidence> {
     let config = Descriptor {
         media_type: EMPTY.to_owned(),
         digest: repository.put_blob(b"{}").await?,
@@ -121,7 +121,7 @@ pub async fn push(repository: &Repository, subject: &Descriptor, evidence: &Evid
         _ if listed(repository, subject).await?.is_some_and(|all| has(&all, &own)) => FoundBy::Api,
         _ => FoundBy::Tag(note(repository, subject, &own).await?),
     };
-    Ok(Pushed {
+    Ok(PushedEvidence {
         digest: own.digest,
         found_by,
     })

@@ -9,7 +9,7 @@ use http::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE},
 };
 use isomer_outbound::{
-    body::{self, Unread},
+    body::{self, BodyError},
     client,
     said::{cause, presentable},
 };
@@ -297,8 +297,11 @@ impl Repository {
         let content = body::read_by_status(&mut answer, MOST_MANIFEST)
             .await
             .unwrap_or_default();
-        let told: Errors = serde_json::from_slice(&content).unwrap_or_default();
-        let words = told.errors.first().map(|one| format!("{} ({})", one.message, one.code));
+        let next_page: Errors = serde_json::from_slice(&content).unwrap_or_default();
+        let words = next_page
+            .errors
+            .first()
+            .map(|one| format!("{} ({})", one.message, one.code));
         let words = words.unwrap_or_else(|| String::from_utf8_lossy(&content).into_owned());
         let message = presentable(&words, &self.credentials.password);
         let doing = doing.to_owned();
@@ -387,11 +390,11 @@ impl Repository {
 #[derive(Debug, Default, Deserialize)]
 struct Errors {
     #[serde(default)]
-    errors: Vec<One>,
+    errors: Vec<ErrorEntry>,
 }
 
 #[derive(Debug, Deserialize)]
-struct One {
+struct ErrorEntry {
     #[serde(default)]
     code: String,
     #[serde(default)]
@@ -407,16 +410,19 @@ struct Token {
 async fn read(doing: &str, answer: &mut Response, most: usize) -> Result<Vec<u8>> {
     match body::read(answer, most).await {
         Ok(bytes) => Ok(bytes),
-        Err(Unread::Broken(error)) => Err(unavailable(doing, cause(&error))),
+        Err(BodyError::Broken(error)) => Err(unavailable(doing, cause(&error))),
         Err(error) => Err(unreadable(doing, error.to_string())),
     }
 }
 
 /// The location of the next request, which may be relative. It must not lead from https to http.
 fn location(doing: &str, from: &Url, headers: &HeaderMap) -> Result<Url> {
-    let told = headers.get(LOCATION).and_then(|value| value.to_str().ok());
-    let told = told.ok_or_else(|| unreadable(doing, "the registry does not say where to continue".to_owned()))?;
-    let url = from.join(told).map_err(|error| unreadable(doing, error.to_string()))?;
+    let next_page = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    let next_page =
+        next_page.ok_or_else(|| unreadable(doing, "the registry does not say where to continue".to_owned()))?;
+    let url = from
+        .join(next_page)
+        .map_err(|error| unreadable(doing, error.to_string()))?;
     match url.scheme() {
         "https" => Ok(url),
         "http" if from.scheme() == "http" => Ok(url),

@@ -27,9 +27,9 @@ use crate::{
     faults, host,
     jwt::{Subject, Tokens},
     key::{self, KeyDigest},
-    meter::{Meter, Remaining, Spent},
+    meter::{Meter, PeriodUsage, RemainingLimits},
     metric_names,
-    need::{self, Need},
+    path_requirement::{self, PathRequirement},
     store::{self, KeyRecord},
 };
 
@@ -117,11 +117,11 @@ impl Access {
     /// A database that was restored from a copy may lack acknowledged revocations.
     async fn report_lost_events(&self) -> Result<(), Fault> {
         let keys = self.keys();
-        let (found, acknowledged) = (keys.audit_head().await?.seq, keys.acknowledged());
+        let (owner, acknowledged) = (keys.audit_head().await?.seq, keys.acknowledged());
         match acknowledged.map(|head| head.map_or(0, |head| head.seq)) {
-            Ok(acknowledged) if acknowledged > found => tracing::error!(
+            Ok(acknowledged) if acknowledged > owner => tracing::error!(
                 acknowledged,
-                found,
+                owner,
                 "the database has lost audit events: keys that were revoked may work again; \
                  see `isomer keys audit --verify`"
             ),
@@ -206,7 +206,7 @@ impl Access {
     /// The `WWW-Authenticate` header of a 401 answer for this path. For pages it makes a browser
     /// show its password dialog.
     pub fn challenge(path: &str) -> &'static str {
-        if need::is_page(path) {
+        if path_requirement::is_page(path) {
             "Basic realm=\"isomer: a key as the password\", charset=\"UTF-8\""
         } else {
             "Bearer realm=\"isomer\""
@@ -225,48 +225,48 @@ impl Access {
 
 impl Inner {
     async fn admit(self: &Arc<Self>, parts: &Parts) -> Result<Caller, Fault> {
-        let need = need::need(parts, &self.config);
+        let need = path_requirement::need(parts, &self.config);
         if !self.required.load(Ordering::Acquire) {
             return self.admit_open(parts, need).await;
         }
-        let Need::Scopes(scopes) = need else {
+        let PathRequirement::Scopes(scopes) = need else {
             return Ok(Caller::nobody());
         };
         let reading = parts.method == Method::GET || parts.method == Method::HEAD;
-        let basic = reading && need::is_page(parts.uri.path());
+        let basic = reading && path_requirement::is_page(parts.uri.path());
         if basic && parts.uri.path() == "/" && parts.uri.query().is_some() {
             host::check_page(&parts.headers)?;
         }
-        let found = match credential::read(&parts.headers, basic)? {
+        let owner = match credential::read(&parts.headers, basic)? {
             Credential::None => return Err(faults::no_key()),
             Credential::Other => return Err(faults::not_ours()),
             Credential::Key(text) => self.by_key(text.expose().unwrap_or_default()).await?,
             Credential::Token(text) => self.by_token(text.expose().unwrap_or_default()).await?,
         };
-        self.enter(found, scopes, parts).await
+        self.enter(owner, scopes, parts).await
     }
 
     /// Admits a request to an open server. A key of this gateway still applies its scopes and
     /// limits, so that limits can be tried out and a revoked key never seems to work. Other
     /// credentials are ignored: some clients cannot omit one.
-    async fn admit_open(self: &Arc<Self>, parts: &Parts, need: Need) -> Result<Caller, Fault> {
+    async fn admit_open(self: &Arc<Self>, parts: &Parts, need: PathRequirement) -> Result<Caller, Fault> {
         if self.local_only.load(Ordering::Acquire) {
             host::check_local(parts, self.origins.get().map_or(&[], Vec::as_slice))?;
         }
-        let Need::Scopes(scopes) = need else {
+        let PathRequirement::Scopes(scopes) = need else {
             return Ok(Caller::nobody());
         };
         match credential::read(&parts.headers, false) {
             Ok(Credential::Key(text)) => {
-                let found = self.by_key(text.expose().unwrap_or_default()).await?;
-                self.enter(found, scopes, parts).await
+                let owner = self.by_key(text.expose().unwrap_or_default()).await?;
+                self.enter(owner, scopes, parts).await
             }
             Err(fault) if carries_ours(parts) => Err(fault),
             _ => Ok(Caller::anyone()),
         }
     }
 
-    async fn by_key(self: &Arc<Self>, text: &str) -> Result<Found, Fault> {
+    async fn by_key(self: &Arc<Self>, text: &str) -> Result<Owner, Fault> {
         let presented = key::read(text).ok_or_else(faults::mistyped)?;
         let mut entry = self.entry(presented.id);
         if entry.is_none() {
@@ -279,23 +279,23 @@ impl Inner {
         let matches = stored.matches(&presented.digest);
         let entry = entry.filter(|_| matches).ok_or_else(faults::unknown_key)?;
         entry.record.check(micros_now())?;
-        Ok(Found::Key(entry))
+        Ok(Owner::Key(entry))
     }
 
-    async fn by_token(&self, text: &str) -> Result<Found, Fault> {
+    async fn by_token(&self, text: &str) -> Result<Owner, Fault> {
         let Some(tokens) = &self.tokens else {
             return Err(faults::not_ours());
         };
-        Ok(Found::Subject(tokens.verify(text).await?))
+        Ok(Owner::Subject(tokens.verify(text).await?))
     }
 
     /// Admits a known caller within its rights, and counts its refusals.
-    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
-        let meter = match &found {
-            Found::Key(entry) => Arc::clone(&entry.meter),
-            Found::Subject(subject) => self.subject_meter(&subject.principal),
+    async fn enter(self: &Arc<Self>, owner: Owner, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
+        let meter = match &owner {
+            Owner::Key(entry) => Arc::clone(&entry.meter),
+            Owner::Subject(subject) => self.subject_meter(&subject.principal),
         };
-        let entered = self.enter_within_limits(found, Arc::clone(&meter), needed, parts).await;
+        let entered = self.enter_within_limits(owner, Arc::clone(&meter), needed, parts).await;
         if let Err(fault) = &entered {
             meter.count_refusal(fault);
         }
@@ -307,28 +307,28 @@ impl Inner {
     /// something.
     async fn enter_within_limits(
         self: &Arc<Self>,
-        found: Found,
+        owner: Owner,
         meter: Arc<Meter>,
         needed: crate::Scopes,
         parts: &Parts,
     ) -> Result<Caller, Fault> {
         let now = micros_now();
-        let (name, scopes, identity) = match &found {
-            Found::Key(entry) => {
+        let (name, scopes, identity) = match &owner {
+            Owner::Key(entry) => {
                 let record = &entry.record;
                 let identity = Identity::Key(record.id.clone());
                 (&record.name, record.scopes, identity)
             }
-            Found::Subject(subject) => {
+            Owner::Subject(subject) => {
                 let identity = Identity::Token {
                     expires: subject.expires,
                 };
                 (&subject.name, subject.scopes, identity)
             }
         };
-        let limits = match &found {
-            Found::Key(entry) => &entry.record.limits,
-            Found::Subject(_) => self.subject_limits(),
+        let limits = match &owner {
+            Owner::Key(entry) => &entry.record.limits,
+            Owner::Subject(_) => self.subject_limits(),
         };
         if let Some(scope) = scopes.lacks(needed) {
             let fault = faults::wrong_scope(name, scope);
@@ -343,13 +343,13 @@ impl Inner {
             let (sums, _) = store::sums(&self.database, &meter.principal, day_of(now)).await?;
             meter.begin(sums);
         }
-        if need::spends(parts) {
+        if path_requirement::spends(parts) {
             meter.check_budgets(name, limits, now)?;
         }
         meter.take_request(name, limits, now)?;
-        let one = Spent {
+        let one = PeriodUsage {
             requests: 1,
-            ..Spent::default()
+            ..PeriodUsage::default()
         };
         self.count(&meter, one);
         let account = Account {
@@ -392,12 +392,12 @@ impl Inner {
     }
 
     /// The remaining allowance of a caller's limits.
-    pub(crate) fn remaining(&self, identity: &Identity, meter: &Meter) -> Remaining {
+    pub(crate) fn remaining(&self, identity: &Identity, meter: &Meter) -> RemainingLimits {
         let now = micros_now();
         match identity {
             Identity::Key(id) => match self.entry(id) {
                 Some(entry) => meter.remaining(&entry.record.limits, now),
-                None => Remaining::default(),
+                None => RemainingLimits::default(),
             },
             Identity::Token { .. } => meter.remaining(self.subject_limits(), now),
         }
@@ -413,9 +413,9 @@ impl Inner {
             }
             Identity::Token { .. } => meter.take_request(name, self.subject_limits(), now)?,
         }
-        let one = Spent {
+        let one = PeriodUsage {
             requests: 1,
-            ..Spent::default()
+            ..PeriodUsage::default()
         };
         self.count(meter, one);
         Ok(())
@@ -429,7 +429,7 @@ impl Inner {
         }
     }
 
-    pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {
+    pub(crate) fn count(&self, meter: &Arc<Meter>, spent: PeriodUsage) {
         for (name, amount) in [
             (metric_names::KEY_REQUESTS, spent.requests),
             (metric_names::KEY_TOKENS, spent.tokens),
@@ -519,7 +519,7 @@ impl Inner {
 }
 
 /// The caller that a credential identifies.
-enum Found {
+enum Owner {
     Key(Arc<Entry>),
     Subject(Arc<Subject>),
 }

@@ -6,10 +6,11 @@
 use std::time::{Duration, Instant};
 
 use http::request::Parts;
+use isomer_proto::gateway::v1::AccessScope;
 use isomer_service_kit::Fault;
 use parking_lot::Mutex;
 
-use crate::{Access, Scope, Scopes, caller::signature};
+use crate::{Access, Scopes, caller::signature};
 
 /// Maximum number of events in one window.
 const MOST: u32 = 20;
@@ -49,7 +50,7 @@ impl Attempts {
 impl Access {
     /// Audits a refusal for a missing scope, if only administrators have that scope.
     pub(crate) async fn note_attempt(&self, parts: &Parts, needed: Scopes, who: (&str, &str), fault: &Fault) {
-        if Scopes::NONE.lacks(needed) != Some(Scope::Admin) {
+        if Scopes::NONE.lacks(needed) != Some(AccessScope::Admin) {
             return;
         }
         let Some(left_out) = self.0.attempts.take(Instant::now()) else {

@@ -2,33 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use isomer_proto::gateway::v1::BudgetPeriod;
 use isomer_service_kit::Fault;
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
-use serde::{Deserialize, Serialize};
-
-/// How long a budget lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Period {
-    /// From 00:00 UTC to 00:00 UTC.
-    Day,
-    /// From 00:00 UTC on the first to 00:00 UTC on the first of the next month.
-    Month,
-    /// The whole life of the key.
-    Total,
-}
-
-impl Period {
-    pub(crate) const ALL: [Self; 3] = [Self::Day, Self::Month, Self::Total];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Month => "month",
-            Self::Total => "total",
-        }
-    }
-}
 
 /// A day in UTC, counted from 1970-01-01.
 pub(crate) type Day = i64;
@@ -48,13 +24,13 @@ pub(crate) fn month_begin(day: Day) -> Day {
     date(day).map_or(day, |date| day - i64::from(date.day()) + 1)
 }
 
-/// The time from `now` until the end of the current period; `None` for [`Period::Total`].
-pub(crate) fn until_end(period: Period, now: i64) -> Option<Duration> {
+/// The time from `now` until the end of the current period; `None` for [`BudgetPeriod::Total`].
+pub(crate) fn until_end(period: BudgetPeriod, now: i64) -> Option<Duration> {
     let today = day_of(now);
     let next = match period {
-        Period::Day => today + 1,
-        Period::Month => month_begin(month_begin(today) + 31),
-        Period::Total => return None,
+        BudgetPeriod::Day => today + 1,
+        BudgetPeriod::Month => month_begin(month_begin(today) + 31),
+        BudgetPeriod::Total | BudgetPeriod::Unspecified => return None,
     };
     u64::try_from(next * 86_400_000_000 - now)
         .ok()
@@ -123,11 +99,14 @@ mod tests {
     fn months_begin_on_the_first_and_periods_end_at_midnight() {
         let now = at("2028-02-29T23:59:30Z");
         assert_eq!(month_begin(day_of(now)), day_of(at("2028-02-01T00:00:00Z")));
-        assert_eq!(until_end(Period::Day, now), Some(Duration::from_secs(30)));
-        assert_eq!(until_end(Period::Month, now), Some(Duration::from_secs(30)));
-        assert_eq!(until_end(Period::Total, now), None);
+        assert_eq!(until_end(BudgetPeriod::Day, now), Some(Duration::from_secs(30)));
+        assert_eq!(until_end(BudgetPeriod::Month, now), Some(Duration::from_secs(30)));
+        assert_eq!(until_end(BudgetPeriod::Total, now), None);
         let first = at("2026-12-01T00:00:00Z");
-        assert_eq!(until_end(Period::Month, first), Some(Duration::from_secs(31 * 86_400)));
+        assert_eq!(
+            until_end(BudgetPeriod::Month, first),
+            Some(Duration::from_secs(31 * 86_400))
+        );
     }
 
     #[test]

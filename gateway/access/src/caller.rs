@@ -2,22 +2,23 @@
 
 use std::{fmt, sync::Arc};
 
+use isomer_proto::gateway::v1::AccessScope;
 use isomer_service_kit::{Fault, Tenant};
 
 use crate::{
     access::{Inner, micros_now},
     faults,
-    meter::{Meter, Permit, Remaining, Spent},
+    meter::{Meter, PeriodUsage, Permit, RemainingLimits},
     reserve::Reservation,
-    scope::{Scope, Scopes},
+    scope::Scopes,
 };
 
 /// The caller of a request. Cheap to clone. The request counts as in flight while a clone lives. So
 /// a handler that answers with a stream keeps a clone until the stream has ended.
 #[derive(Clone)]
-pub struct Caller(Arc<Known>);
+pub struct Caller(Arc<CallerIdentity>);
 
-struct Known {
+struct CallerIdentity {
     name: String,
     scopes: Scopes,
     account: Option<Account>,
@@ -45,7 +46,7 @@ pub(crate) enum Identity {
 impl Caller {
     /// Any caller of an open server.
     pub(crate) fn anyone() -> Self {
-        Self(Arc::new(Known {
+        Self(Arc::new(CallerIdentity {
             name: "anyone".to_owned(),
             scopes: Scopes::ALL,
             account: None,
@@ -54,7 +55,7 @@ impl Caller {
 
     /// A caller without rights, e.g. a health probe.
     pub(crate) fn nobody() -> Self {
-        Self(Arc::new(Known {
+        Self(Arc::new(CallerIdentity {
             name: "nobody".to_owned(),
             scopes: Scopes::NONE,
             account: None,
@@ -62,7 +63,7 @@ impl Caller {
     }
 
     pub(crate) fn known(name: String, scopes: Scopes, account: Account) -> Self {
-        Self(Arc::new(Known {
+        Self(Arc::new(CallerIdentity {
             name,
             scopes,
             account: Some(account),
@@ -111,9 +112,9 @@ impl Caller {
     }
 
     /// The remaining allowance of its limits.
-    pub fn remaining(&self) -> Remaining {
+    pub fn remaining(&self) -> RemainingLimits {
         let account = self.0.account.as_ref();
-        account.map_or_else(Remaining::default, |account| {
+        account.map_or_else(RemainingLimits::default, |account| {
             account.access.remaining(&account.identity, &account.meter)
         })
     }
@@ -123,7 +124,7 @@ impl Caller {
     ///
     /// # Errors
     /// `PERMISSION_DENIED` with the reason `WRONG_SCOPE`.
-    pub fn require(&self, scope: Scope) -> Result<(), Fault> {
+    pub fn require(&self, scope: AccessScope) -> Result<(), Fault> {
         if self.0.scopes.has(scope) {
             return Ok(());
         }
@@ -140,7 +141,7 @@ impl Caller {
         let Some(account) = &self.0.account else {
             return Ok(None);
         };
-        let most = Spent {
+        let most = PeriodUsage {
             requests: 0,
             tokens,
             cost: cost_nano_usd,
@@ -176,7 +177,7 @@ impl Caller {
         let Some(account) = &self.0.account else { return };
         account.access.count(
             &account.meter,
-            Spent {
+            PeriodUsage {
                 requests: 0,
                 tokens,
                 cost: cost_nano_usd,

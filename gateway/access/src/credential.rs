@@ -171,9 +171,12 @@ mod tests {
         ] {
             let fault = read(&headers(pairs), false).unwrap_err();
             assert_eq!(fault.reason, "SEVERAL_CREDENTIALS");
-            let told = fault.to_string();
-            assert!(names.iter().all(|name| told.contains(&format!("`{name}`"))), "{told}");
-            assert!(!told.contains("iso_") && !told.contains("sk-"), "{told}");
+            let rendered = fault.to_string();
+            assert!(
+                names.iter().all(|name| rendered.contains(&format!("`{name}`"))),
+                "{rendered}"
+            );
+            assert!(!rendered.contains("iso_") && !rendered.contains("sk-"), "{rendered}");
         }
     }
 

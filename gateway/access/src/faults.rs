@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{AccessScope, BudgetPeriod},
+};
 use isomer_service_kit::Fault;
 use tonic::Code;
-
-use crate::{calendar::Period, scope::Scope};
 
 /// How to create a key; part of every hint about a missing key.
 pub(crate) const MAKE_A_KEY: &str = "make a key with `isomer keys create --name NAME --scope encode`";
@@ -21,8 +23,8 @@ pub(crate) fn no_key() -> Fault {
 }
 
 pub(crate) fn several(one: &str, other: &str) -> Fault {
-    let told = format!("the headers `{one}` and `{other}` carry different keys");
-    unauthenticated("SEVERAL_CREDENTIALS", told).hint(format!("send one of them, `{one}` or `{other}`"))
+    let problem = format!("the headers `{one}` and `{other}` carry different keys");
+    unauthenticated("SEVERAL_CREDENTIALS", problem).hint(format!("send one of them, `{one}` or `{other}`"))
 }
 
 pub(crate) fn twice(header: &str) -> Fault {
@@ -81,13 +83,13 @@ pub(crate) fn expired_token() -> Fault {
     unauthenticated("EXPIRED_TOKEN", "the token has expired").hint("ask the identity provider for a new one")
 }
 
-pub(crate) fn wrong_scope(name: &str, scope: Scope) -> Fault {
+pub(crate) fn wrong_scope(name: &str, scope: AccessScope) -> Fault {
     Fault::new(
         Code::PermissionDenied,
         "WRONG_SCOPE",
-        format!("{name} lacks the scope `{scope}`, which this needs"),
+        format!("{name} lacks the scope `{}`, which this needs", scope.name()),
     )
-    .hint(format!("use a key with the scope {scope}"))
+    .hint(format!("use a key with the scope {}", scope.name()))
     .with("scope", scope.name())
 }
 
@@ -145,7 +147,7 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
 }
 
 /// Requests in flight may use up the rest of a budget.
-pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
+pub(crate) fn budget_reserved(name: &str, per: BudgetPeriod, what: &str) -> Fault {
     let message = format!("what is left of {name}'s budget of {what} is reserved for its requests in flight");
     Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)
         .with("per", per.name())
@@ -153,11 +155,11 @@ pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
         .retry_after(Duration::from_secs(1))
 }
 
-pub(crate) fn over_budget(name: &str, per: Period, what: &str, wait: Option<Duration>) -> Fault {
+pub(crate) fn over_budget(name: &str, per: BudgetPeriod, what: &str, wait: Option<Duration>) -> Fault {
     let whole = match per {
-        Period::Day => "for today (UTC)",
-        Period::Month => "for this month (UTC)",
-        Period::Total => "in total",
+        BudgetPeriod::Day => "for today (UTC)",
+        BudgetPeriod::Month => "for this month (UTC)",
+        BudgetPeriod::Total | BudgetPeriod::Unspecified => "in total",
     };
     let fault = Fault::new(
         Code::ResourceExhausted,

@@ -171,12 +171,12 @@ impl KeySet {
         let (url, client) = match &self.source {
             Source::Url(url, client) => (url, client),
             Source::File(path) => {
-                let told = |error: std::io::Error| format!("{}: {error}", path.display());
-                let length = tokio::fs::metadata(path).await.map_err(told)?.len();
+                let read_error = |error: std::io::Error| format!("{}: {error}", path.display());
+                let length = tokio::fs::metadata(path).await.map_err(read_error)?.len();
                 if length > MOST_BYTES as u64 {
                     return Err(format!("{} is larger than {MOST_BYTES} bytes", path.display()));
                 }
-                return tokio::fs::read(path).await.map_err(told);
+                return tokio::fs::read(path).await.map_err(read_error);
             }
         };
         let mut answer = client

@@ -3,6 +3,7 @@
 
 use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
+use isomer_proto::{ProtoEnum, gateway::v1::AccessScope};
 use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
@@ -13,13 +14,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    access::micros_now,
-    faults,
-    jwks::KeySet,
-    limits::Limits,
-    scope::{Scope, Scopes},
-    signature,
-    verified::Verified,
+    access::micros_now, faults, jwks::KeySet, limits::Limits, scope::Scopes, signature, token_cache::TokenCache,
 };
 
 /// Tokens that are accepted in addition to keys: the section `access.jwt`.
@@ -187,7 +182,7 @@ pub(crate) struct Tokens {
     config: JwtConfig,
     allowed: Vec<Algorithm>,
     keys: KeySet,
-    verified: Verified,
+    verified: TokenCache,
 }
 
 impl Tokens {
@@ -196,7 +191,7 @@ impl Tokens {
         Ok(Self {
             allowed: config.algorithms().map_err(|error| error.within("access.jwt"))?,
             keys: KeySet::new(&config)?,
-            verified: Verified::default(),
+            verified: TokenCache::default(),
             config,
         })
     }
@@ -283,7 +278,7 @@ impl Tokens {
         let ours = words
             .into_iter()
             .filter_map(|word| word.strip_prefix(self.config.scope_prefix.as_str()));
-        ours.filter_map(|word| word.parse::<Scope>().ok()).collect()
+        ours.filter_map(AccessScope::named).collect()
     }
 }
 

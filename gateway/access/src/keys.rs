@@ -113,7 +113,7 @@ impl Keys {
         let target = format!("key:{} {}", record.id, described(&record));
         let event = append(&mut transaction, who, "keys.create", &target).await?;
         transaction.commit().await.map_err(failed)?;
-        self.tell(&event, &record).await;
+        self.log_event(&event, &record).await;
         Ok((record, fresh.text))
     }
 
@@ -178,7 +178,7 @@ impl Keys {
         let target = format!("key:{} {}", record.id, described(&record));
         let event = append(&mut transaction, who, "keys.import", &target).await?;
         transaction.commit().await.map_err(failed)?;
-        self.tell(&event, &record).await;
+        self.log_event(&event, &record).await;
         Ok((record, true))
     }
 
@@ -297,11 +297,11 @@ impl Keys {
         };
         let event = append(&mut transaction, who, act, &target).await?;
         transaction.commit().await.map_err(failed)?;
-        self.tell(&event, &record).await;
+        self.log_event(&event, &record).await;
         Ok(record)
     }
 
-    async fn tell(&self, event: &AuditEvent, record: &KeyRecord) {
+    async fn log_event(&self, event: &AuditEvent, record: &KeyRecord) {
         self.committed(event).await;
         if let Some(access) = &self.access {
             access.0.put(record.clone());

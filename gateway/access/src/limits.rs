@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use isomer_proto::{ProtoEnum, gateway::v1::BudgetPeriod};
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
-
-use crate::calendar::Period;
 
 /// Billionths of a US dollar, the unit of costs: a single token at two cents a million costs twenty
 /// of them.
@@ -37,7 +36,7 @@ pub struct Limits {
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// `day` and `month` begin at 00:00 UTC; `total` is the key's whole life.
-    pub per: Period,
+    pub per: BudgetPeriod,
     /// Maximum number of tokens; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
@@ -147,20 +146,20 @@ mod tests {
                 },
                 "limits.max_concurrency",
             ),
-            (with(vec![budget(Period::Day, None, None)]), "limits.budgets[0]"),
+            (with(vec![budget(BudgetPeriod::Day, None, None)]), "limits.budgets[0]"),
             (
                 with(vec![
-                    budget(Period::Day, Some(1), None),
-                    budget(Period::Day, None, Some(1.0)),
+                    budget(BudgetPeriod::Day, Some(1), None),
+                    budget(BudgetPeriod::Day, None, Some(1.0)),
                 ]),
                 "limits.budgets[1].per",
             ),
             (
-                with(vec![budget(Period::Total, None, Some(f64::INFINITY))]),
+                with(vec![budget(BudgetPeriod::Total, None, Some(f64::INFINITY))]),
                 "limits.budgets[0].cost_usd",
             ),
             (
-                with(vec![budget(Period::Total, Some(u64::MAX), None)]),
+                with(vec![budget(BudgetPeriod::Total, Some(u64::MAX), None)]),
                 "limits.budgets[0].tokens",
             ),
         ] {
@@ -170,8 +169,8 @@ mod tests {
             requests_per_second: Some(0.5),
             max_concurrency: Some(8),
             budgets: vec![
-                budget(Period::Day, Some(1_000_000), None),
-                budget(Period::Month, Some(0), Some(20.0)),
+                budget(BudgetPeriod::Day, Some(1_000_000), None),
+                budget(BudgetPeriod::Month, Some(0), Some(20.0)),
             ],
         };
         whole.check().unwrap();

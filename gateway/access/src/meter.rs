@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
+use isomer_proto::gateway::v1::BudgetPeriod;
 use isomer_service_kit::{Bucket, Fault};
 use parking_lot::Mutex;
 
 use crate::{
-    calendar::{self, Day, Period, day_of, month_begin},
+    calendar::{self, Day, day_of, month_begin},
     faults,
     limits::Limits,
     metric_names,
@@ -24,14 +25,14 @@ const BURST_SECONDS: f64 = 2.0;
 
 /// Usage within a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct PeriodUsage {
     pub(crate) requests: u64,
     pub(crate) tokens: u64,
     /// Billionths of a dollar.
     pub(crate) cost: u64,
 }
 
-impl Spent {
+impl PeriodUsage {
     pub(crate) fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.tokens = self.tokens.saturating_add(other.tokens);
@@ -43,28 +44,28 @@ impl Spent {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) as_of: Day,
-    pub(crate) day: Spent,
-    pub(crate) month: Spent,
-    pub(crate) total: Spent,
+    pub(crate) day: PeriodUsage,
+    pub(crate) month: PeriodUsage,
+    pub(crate) total: PeriodUsage,
 }
 
 impl Sums {
     /// Usage in the current period of `today`.
-    pub(crate) fn of(&self, per: Period, today: Day) -> Spent {
+    pub(crate) fn of(&self, per: BudgetPeriod, today: Day) -> PeriodUsage {
         match per {
-            Period::Day if self.as_of == today => self.day,
-            Period::Month if month_begin(self.as_of) == month_begin(today) => self.month,
-            Period::Total => self.total,
-            Period::Day | Period::Month => Spent::default(),
+            BudgetPeriod::Day if self.as_of == today => self.day,
+            BudgetPeriod::Month if month_begin(self.as_of) == month_begin(today) => self.month,
+            BudgetPeriod::Total | BudgetPeriod::Unspecified => self.total,
+            BudgetPeriod::Day | BudgetPeriod::Month => PeriodUsage::default(),
         }
     }
 
-    fn add(&mut self, day: Day, spent: Spent) {
+    fn add(&mut self, day: Day, spent: PeriodUsage) {
         if day > self.as_of {
             if month_begin(day) != month_begin(self.as_of) {
-                self.month = Spent::default();
+                self.month = PeriodUsage::default();
             }
-            self.day = Spent::default();
+            self.day = PeriodUsage::default();
             self.as_of = day;
         }
         if day == self.as_of {
@@ -90,7 +91,7 @@ pub struct Allowance {
 
 /// The remaining allowance of a caller's limits. Absent: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Remaining {
+pub struct RemainingLimits {
     pub requests: Option<Allowance>,
     /// Tokens of the budget with the fewest tokens left.
     pub tokens: Option<Allowance>,
@@ -100,13 +101,13 @@ pub struct Remaining {
 struct Ledger {
     known: Option<Sums>,
     /// Counts that are being written to the database.
-    leaving: BTreeMap<Day, Spent>,
+    leaving: BTreeMap<Day, PeriodUsage>,
     /// Counts that are not yet written.
-    pending: BTreeMap<Day, Spent>,
+    pending: BTreeMap<Day, PeriodUsage>,
     /// Reserved for the requests in flight.
-    held: Spent,
+    held: PeriodUsage,
     /// The maximum that the database lets this process reserve, including unwritten counts.
-    granted: Spent,
+    granted: PeriodUsage,
 }
 
 /// The meters of one caller. All its requests share them, even if its limits change.
@@ -213,7 +214,7 @@ impl Meter {
     }
 
     /// The remaining allowance of the rate limiter and of the tightest token budget.
-    pub(crate) fn remaining(&self, limits: &Limits, now: i64) -> Remaining {
+    pub(crate) fn remaining(&self, limits: &Limits, now: i64) -> RemainingLimits {
         let requests = limits.requests_per_second.map(|rate| {
             let most = (rate * BURST_SECONDS).max(1.0);
             let level = match self.bucket.lock().as_ref() {
@@ -238,21 +239,21 @@ impl Meter {
                 reset: calendar::until_end(budget.per, now),
             })
         });
-        Remaining {
+        RemainingLimits {
             requests,
             tokens: tokens.min_by_key(|allowance| allowance.remaining),
         }
     }
 
     /// Counts usage. Returns true if the meter must be queued for writing.
-    pub(crate) fn add(&self, spent: Spent, now: i64) -> bool {
+    pub(crate) fn add(&self, spent: PeriodUsage, now: i64) -> bool {
         self.last_used.fetch_max(now, Ordering::Relaxed);
         self.ledger.lock().pending.entry(day_of(now)).or_default().add(spent);
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
     /// Reserves `most` if the grant has room for it.
-    pub(crate) fn hold_within_grant(&self, most: Spent) -> bool {
+    pub(crate) fn hold_within_grant(&self, most: PeriodUsage) -> bool {
         let mut ledger = self.ledger.lock();
         let mut wanted = ledger.in_use();
         wanted.add(most);
@@ -264,26 +265,26 @@ impl Meter {
     }
 
     /// Reserves `most` without a grant.
-    pub(crate) fn hold(&self, most: Spent) {
+    pub(crate) fn hold(&self, most: PeriodUsage) {
         self.ledger.lock().held.add(most);
     }
 
     /// Records the database's grant, of which `most` is reserved.
-    pub(crate) fn granted(&self, granted: Spent, most: Spent) {
+    pub(crate) fn granted(&self, granted: PeriodUsage, most: PeriodUsage) {
         let mut ledger = self.ledger.lock();
         ledger.granted = granted;
         ledger.held.add(most);
     }
 
     /// Releases a request's reservation. The request's usage has already been counted.
-    pub(crate) fn release(&self, most: Spent) {
+    pub(crate) fn release(&self, most: PeriodUsage) {
         let held = &mut self.ledger.lock().held;
         held.tokens = held.tokens.saturating_sub(most.tokens);
         held.cost = held.cost.saturating_sub(most.cost);
     }
 
     /// Reservations plus unwritten counts.
-    pub(crate) fn in_use(&self) -> Spent {
+    pub(crate) fn in_use(&self) -> PeriodUsage {
         self.ledger.lock().in_use()
     }
 
@@ -297,9 +298,9 @@ impl Meter {
 
     /// Called after [`Meter::take`]. Shrinks the grant to the amount that is still in use once the
     /// taken counts are written. `None` if nothing was granted.
-    pub(crate) fn shrink(&self) -> Option<Spent> {
+    pub(crate) fn shrink(&self) -> Option<PeriodUsage> {
         let mut ledger = self.ledger.lock();
-        if ledger.granted == Spent::default() && ledger.held == Spent::default() {
+        if ledger.granted == PeriodUsage::default() && ledger.held == PeriodUsage::default() {
             return None;
         }
         let mut kept = ledger.held;
@@ -316,7 +317,7 @@ impl Meter {
 
     /// Whether requests in flight hold reservations.
     pub(crate) fn is_holding(&self) -> bool {
-        self.ledger.lock().held != Spent::default()
+        self.ledger.lock().held != PeriodUsage::default()
     }
 
     /// Whether earlier usage has been read from the database.
@@ -348,7 +349,7 @@ impl Meter {
 
     /// Takes the counts to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`]
     /// must follow.
-    pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
+    pub(crate) fn take(&self) -> Vec<(Day, PeriodUsage)> {
         self.queued.store(false, Ordering::Release);
         let mut ledger = self.ledger.lock();
         let pending = std::mem::take(&mut ledger.pending);
@@ -379,12 +380,12 @@ impl Meter {
         self.in_flight.load(Ordering::Acquire) == 0
             && ledger.pending.is_empty()
             && ledger.leaving.is_empty()
-            && ledger.granted == Spent::default()
+            && ledger.granted == PeriodUsage::default()
     }
 }
 
 impl Ledger {
-    fn in_use(&self) -> Spent {
+    fn in_use(&self) -> PeriodUsage {
         let mut used = self.held;
         for unwritten in [&self.leaving, &self.pending] {
             unwritten.values().for_each(|spent| used.add(*spent));
@@ -393,14 +394,14 @@ impl Ledger {
         used
     }
 
-    fn spent(&self, per: Period, today: Day) -> Spent {
+    fn spent(&self, per: BudgetPeriod, today: Day) -> PeriodUsage {
         let known = self.known.unwrap_or_default();
         let (mut spent, begin) = match per {
-            Period::Day if known.as_of == today => (known.day, today),
-            Period::Day => (Spent::default(), today),
-            Period::Month if month_begin(known.as_of) == month_begin(today) => (known.month, month_begin(today)),
-            Period::Month => (Spent::default(), month_begin(today)),
-            Period::Total => (known.total, Day::MIN),
+            BudgetPeriod::Day if known.as_of == today => (known.day, today),
+            BudgetPeriod::Day => (PeriodUsage::default(), today),
+            BudgetPeriod::Month if month_begin(known.as_of) == month_begin(today) => (known.month, month_begin(today)),
+            BudgetPeriod::Month => (PeriodUsage::default(), month_begin(today)),
+            BudgetPeriod::Total | BudgetPeriod::Unspecified => (known.total, Day::MIN),
         };
         for unwritten in [&self.leaving, &self.pending] {
             unwritten.range(begin..).for_each(|(_, more)| spent.add(*more));
@@ -419,7 +420,7 @@ mod tests {
     /// 2026-11-30, 12:00 UTC.
     const NOON: i64 = 20_787 * DAY + DAY / 2;
 
-    fn budget(per: Period, tokens: u64) -> Limits {
+    fn budget(per: BudgetPeriod, tokens: u64) -> Limits {
         Limits {
             budgets: vec![Budget {
                 per,
@@ -430,8 +431,8 @@ mod tests {
         }
     }
 
-    fn tokens(tokens: u64) -> Spent {
-        Spent {
+    fn tokens(tokens: u64) -> PeriodUsage {
+        PeriodUsage {
             requests: 1,
             tokens,
             cost: 0,
@@ -443,16 +444,16 @@ mod tests {
         let meter = Meter::new("key:a".into());
         let limits = Limits {
             requests_per_second: Some(5.0),
-            ..budget(Period::Day, 100)
+            ..budget(BudgetPeriod::Day, 100)
         };
-        let told = |now| {
+        let left_of = |now| {
             meter
                 .remaining(&limits, now)
                 .requests
                 .map(|one| (one.limit, one.remaining, one.reset))
         };
         assert_eq!(
-            told(NOON),
+            left_of(NOON),
             Some((10, 10, Some(Duration::ZERO))),
             "before the first request"
         );
@@ -460,24 +461,28 @@ mod tests {
             meter.take_request("a", &limits, NOON).unwrap();
         }
         for _ in 0..2 {
-            assert_eq!(told(NOON), Some((10, 6, Some(Duration::from_millis(800)))));
+            assert_eq!(left_of(NOON), Some((10, 6, Some(Duration::from_millis(800)))));
         }
-        assert_eq!(told(NOON + 400_000), Some((10, 8, Some(Duration::from_millis(400)))));
-        assert_eq!(told(NOON + DAY), Some((10, 10, Some(Duration::ZERO))));
+        assert_eq!(left_of(NOON + 400_000), Some((10, 8, Some(Duration::from_millis(400)))));
+        assert_eq!(left_of(NOON + DAY), Some((10, 10, Some(Duration::ZERO))));
         meter.begin(Sums::default());
         meter.add(tokens(70), NOON);
         let left = meter.remaining(&limits, NOON).tokens.unwrap();
         assert_eq!((left.limit, left.remaining), (100, 30));
         assert_eq!(left.reset, Some(Duration::from_secs(43_200)), "at midnight");
         let both = Limits {
-            budgets: [budget(Period::Day, 100).budgets, budget(Period::Total, 75).budgets].concat(),
+            budgets: [
+                budget(BudgetPeriod::Day, 100).budgets,
+                budget(BudgetPeriod::Total, 75).budgets,
+            ]
+            .concat(),
             ..Limits::default()
         };
-        let told = meter.remaining(&both, NOON);
-        let tightest = told.tokens.unwrap();
+        let left_of = meter.remaining(&both, NOON);
+        let tightest = left_of.tokens.unwrap();
         assert_eq!((tightest.limit, tightest.remaining, tightest.reset), (75, 5, None));
-        assert_eq!(told.requests, None);
-        assert_eq!(meter.remaining(&Limits::default(), NOON), Remaining::default());
+        assert_eq!(left_of.requests, None);
+        assert_eq!(meter.remaining(&Limits::default(), NOON), RemainingLimits::default());
     }
 
     #[test]
@@ -535,15 +540,15 @@ mod tests {
     fn budgets_end_and_begin_again_with_their_period() {
         let meter = Meter::new("key:a".into());
         meter.add(tokens(100), NOON);
-        for per in [Period::Day, Period::Month, Period::Total] {
+        for per in [BudgetPeriod::Day, BudgetPeriod::Month, BudgetPeriod::Total] {
             assert!(meter.check_budgets("a", &budget(per, 101), NOON).is_ok());
             let fault = meter.check_budgets("a", &budget(per, 100), NOON).unwrap_err();
             assert_eq!(fault.reason, "BUDGET_EXCEEDED");
             let half_a_day = Duration::from_secs(43_200);
-            assert_eq!(fault.retry_after, (per != Period::Total).then_some(half_a_day));
+            assert_eq!(fault.retry_after, (per != BudgetPeriod::Total).then_some(half_a_day));
             // Midnight ends the day and the month.
             let next = meter.check_budgets("a", &budget(per, 100), NOON + DAY);
-            assert_eq!(next.is_ok(), per != Period::Total);
+            assert_eq!(next.is_ok(), per != BudgetPeriod::Total);
         }
     }
 
@@ -559,20 +564,20 @@ mod tests {
         assert!(meter.add(tokens(5), NOON));
         assert!(!meter.add(tokens(5), NOON));
         let spent = |per| meter.ledger.lock().spent(per, day_of(NOON)).tokens;
-        assert_eq!((spent(Period::Day), spent(Period::Total)), (20, 40));
+        assert_eq!((spent(BudgetPeriod::Day), spent(BudgetPeriod::Total)), (20, 40));
         assert_eq!(
             meter.take(),
             [(
                 day_of(NOON),
-                Spent {
+                PeriodUsage {
                     requests: 2,
                     ..tokens(10)
                 }
             )]
         );
-        assert_eq!(spent(Period::Day), 20);
+        assert_eq!(spent(BudgetPeriod::Day), 20);
         meter.put_back();
-        assert_eq!(spent(Period::Day), 20);
+        assert_eq!(spent(BudgetPeriod::Day), 20);
         meter.take();
         meter.add(tokens(1), NOON);
         meter.loaded(Sums {
@@ -582,7 +587,11 @@ mod tests {
             total: tokens(40),
         });
         assert_eq!(
-            (spent(Period::Day), spent(Period::Month), spent(Period::Total)),
+            (
+                spent(BudgetPeriod::Day),
+                spent(BudgetPeriod::Month),
+                spent(BudgetPeriod::Total)
+            ),
             (21, 31, 41)
         );
     }

@@ -23,7 +23,7 @@ use crate::{
     caller::Identity,
     faults,
     limits::Limits,
-    meter::{Meter, Spent, Sums},
+    meter::{Meter, PeriodUsage, Sums},
     store,
 };
 
@@ -39,7 +39,7 @@ const SHARE: u64 = 8;
 pub struct Reservation {
     access: Arc<Inner>,
     meter: Arc<Meter>,
-    most: Spent,
+    most: PeriodUsage,
 }
 
 impl Drop for Reservation {
@@ -56,10 +56,10 @@ impl Inner {
         identity: &Identity,
         meter: &Arc<Meter>,
         name: &str,
-        most: Spent,
+        most: PeriodUsage,
     ) -> Result<Option<Reservation>, Fault> {
         let limits = self.limits_of(identity)?;
-        if limits.budgets.is_empty() || most == Spent::default() {
+        if limits.budgets.is_empty() || most == PeriodUsage::default() {
             return Ok(None);
         }
         if !meter.hold_within_grant(most) {
@@ -78,7 +78,7 @@ impl Inner {
         }))
     }
 
-    async fn grant(&self, meter: &Meter, name: &str, limits: &Limits, most: Spent) -> Result<(), Fault> {
+    async fn grant(&self, meter: &Meter, name: &str, limits: &Limits, most: PeriodUsage) -> Result<(), Fault> {
         let now = micros_now();
         match self.grant_shared(meter, name, limits, most, now).await {
             // As elsewhere, this gateway decides by its own knowledge while the database is
@@ -98,7 +98,7 @@ impl Inner {
         meter: &Meter,
         name: &str,
         limits: &Limits,
-        most: Spent,
+        most: PeriodUsage,
         now: i64,
     ) -> Result<(), Fault> {
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
@@ -127,7 +127,7 @@ impl Inner {
         &self,
         transaction: &mut Transaction<'_, Any>,
         meter: &Meter,
-        aside: Spent,
+        aside: PeriodUsage,
         now: i64,
     ) -> Result<(), Fault> {
         let query = "INSERT INTO access_reserved (principal, holder, tokens, cost, lease) VALUES ($1, $2, $3, $4, $5) ON CONFLICT \
@@ -164,8 +164,15 @@ impl Inner {
 
 /// Decides whether a request may begin if `written` is spent and `aside` is reserved. Returns how
 /// much of the rest may be granted beyond it.
-fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent, now: i64) -> Result<Spent, Fault> {
-    let mut spare = Spent {
+fn decide(
+    name: &str,
+    limits: &Limits,
+    written: &Sums,
+    aside: PeriodUsage,
+    most: PeriodUsage,
+    now: i64,
+) -> Result<PeriodUsage, Fault> {
+    let mut spare = PeriodUsage {
         requests: 0,
         tokens: u64::MAX,
         cost: u64::MAX,
@@ -199,7 +206,7 @@ fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent
     // A quantity without a budget needs no grant. It must not keep the next request from being
     // served from this grant.
     let bounded = |spare: u64| if spare == u64::MAX { i64::MAX as u64 / 4 } else { spare };
-    Ok(Spent {
+    Ok(PeriodUsage {
         requests: 0,
         tokens: bounded(spare.tokens),
         cost: bounded(spare.cost),

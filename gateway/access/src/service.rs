@@ -1,7 +1,7 @@
 //! `isomer.gateway.v1.AccessService`: keys and the audit log over gRPC.
 
 use isomer_proto::gateway::v1::{
-    ApiKey, CreateKeyRequest, CreateKeyResponse, GetKeyRequest, GetKeyResponse, ListAuditEventsRequest,
+    AccessScope, ApiKey, CreateKeyRequest, CreateKeyResponse, GetKeyRequest, GetKeyResponse, ListAuditEventsRequest,
     ListAuditEventsResponse, ListKeysRequest, ListKeysResponse, RevokeKeyRequest, RevokeKeyResponse, UpdateKeyRequest,
     UpdateKeyResponse, access_service_server::AccessService,
 };
@@ -13,7 +13,6 @@ use crate::{
     caller::Caller,
     keys::{KeyChange, Keys, NewKey},
     limits::Limits,
-    scope::Scope,
     wire,
 };
 
@@ -44,7 +43,7 @@ impl AccessServer {
             );
             return Err(fault.hint("the gateway is composed wrongly; nothing was done").into());
         };
-        if let Err(fault) = caller.require(Scope::Admin) {
+        if let Err(fault) = caller.require(AccessScope::Admin) {
             self.access.audit(caller, act, "", Err(&fault)).await?;
             return Err(fault.into());
         }

@@ -8,7 +8,7 @@ use crate::{
     calendar::{Day, month_begin},
     key::KeyDigest,
     limits::Limits,
-    meter::{Spent, Sums},
+    meter::{PeriodUsage, Sums},
     scope::Scopes,
 };
 
@@ -64,17 +64,17 @@ pub struct KeyRecord {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Since 00:00 UTC.
-    pub day: Used,
+    pub day: UsageTotals,
     /// Since 00:00 UTC on the first of the month.
-    pub month: Used,
-    pub total: Used,
+    pub month: UsageTotals,
+    pub total: UsageTotals,
     /// Last request, in microseconds since 1970; absent: none yet.
     pub last_used: Option<i64>,
 }
 
 /// Requests, tokens and costs of a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Used {
+pub struct UsageTotals {
     /// Requests admitted.
     pub requests: u64,
     /// Tokens charged.
@@ -83,8 +83,8 @@ pub struct Used {
     pub cost_usd: f64,
 }
 
-impl From<Spent> for Used {
-    fn from(spent: Spent) -> Self {
+impl From<PeriodUsage> for UsageTotals {
+    fn from(spent: PeriodUsage) -> Self {
         Self {
             requests: spent.requests,
             tokens: spent.tokens,
@@ -205,7 +205,7 @@ pub(crate) async fn add_usage(
     transaction: &mut Transaction<'_, Any>,
     principal: &str,
     day: Day,
-    spent: Spent,
+    spent: PeriodUsage,
     last_used: i64,
 ) -> Result<(), Fault> {
     let query = "INSERT INTO access_usage (principal, day, requests, tokens, cost, last_used) VALUES ($1, $2, $3, $4, $5, $6) ON \
@@ -255,11 +255,11 @@ const SUMS: &str = "SELECT \
                     FROM access_usage WHERE principal = $1) AS bounded";
 
 /// A caller's usage according to the database.
-pub(crate) struct Known {
+pub(crate) struct StoredUsage {
     pub(crate) sums: Sums,
     pub(crate) last_used: i64,
     /// Reservations of other gateways, including their unwritten counts.
-    pub(crate) of_others: Spent,
+    pub(crate) of_others: PeriodUsage,
 }
 
 /// A caller's usage so far in the database, and the time of its last request.
@@ -276,7 +276,7 @@ pub(crate) async fn known(
     principal: &str,
     today: Day,
     (holder, now): (&str, i64),
-) -> Result<Known, Fault> {
+) -> Result<StoredUsage, Fault> {
     let row = sqlx::query(SUMS)
         .bind(principal)
         .bind(today)
@@ -289,14 +289,14 @@ pub(crate) async fn known(
         .map_err(failed)?;
     let number = |column: usize| row.try_get::<i64, _>(column).map_err(failed);
     let count = |column: usize| number(column).map(i64::unsigned_abs);
-    let spent = |column: usize| -> Result<Spent, Fault> {
-        Ok(Spent {
+    let spent = |column: usize| -> Result<PeriodUsage, Fault> {
+        Ok(PeriodUsage {
             requests: count(column)?,
             tokens: count(column + 1)?,
             cost: count(column + 2)?,
         })
     };
-    Ok(Known {
+    Ok(StoredUsage {
         sums: Sums {
             as_of: today,
             day: spent(0)?,
@@ -304,7 +304,7 @@ pub(crate) async fn known(
             total: spent(6)?,
         },
         last_used: number(9)?,
-        of_others: Spent {
+        of_others: PeriodUsage {
             requests: 0,
             tokens: count(10)?,
             cost: count(11)?,

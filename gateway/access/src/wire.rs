@@ -9,10 +9,9 @@ use prost_types::Timestamp;
 
 use crate::{
     audit::AuditEvent,
-    calendar::Period,
     limits::{Budget, Limits},
-    scope::{Scope, Scopes},
-    store::{KeyRecord, Usage, Used},
+    scope::Scopes,
+    store::{KeyRecord, Usage, UsageTotals},
 };
 
 /// The fault for a required field that is absent.
@@ -50,7 +49,7 @@ pub(crate) fn only_settable(key: &ApiKey, with_id: bool) -> Result<(), Fault> {
 
 pub(crate) fn scopes(key: &ApiKey) -> Result<Scopes, Fault> {
     let scope = |(index, number): (usize, &i32)| {
-        AccessScope::name_of(*number).parse::<Scope>().map_err(|_| {
+        AccessScope::given(*number).ok().flatten().ok_or_else(|| {
             Fault::invalid(format!("key.scopes[{index}]"), format!("{number} is not a scope"))
                 .hint("give ENCODE, TRANSFORM, EVALUATE or ADMIN")
         })
@@ -60,7 +59,7 @@ pub(crate) fn scopes(key: &ApiKey) -> Result<Scopes, Fault> {
 
 pub(crate) fn limits(limits: KeyLimits) -> Result<Limits, Fault> {
     let budget = |(index, budget): (usize, KeyBudget)| {
-        let per = budget.per().among(Period::ALL, Period::name).ok_or_else(|| {
+        let per = BudgetPeriod::given(budget.per).ok().flatten().ok_or_else(|| {
             Fault::invalid(format!("key.limits.budgets[{index}].per"), "is not a period")
                 .hint("give DAY, MONTH or TOTAL")
         })?;
@@ -102,8 +101,7 @@ pub fn time(micros: i64) -> Timestamp {
 
 /// The wire form of a key.
 pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
-    let scope = |scope: Scope| AccessScope::named(scope.name()).unwrap_or_default();
-    let used = |used: Used| KeyUsage {
+    let used = |used: UsageTotals| KeyUsage {
         requests: used.requests,
         tokens: used.tokens,
         cost_usd: used.cost_usd,
@@ -111,8 +109,8 @@ pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
     ApiKey {
         id: record.id.clone(),
         name: record.name.clone(),
-        scopes: record.scopes.iter().map(|s| scope(s).into()).collect(),
-        limits: Some(limits_told(&record.limits)),
+        scopes: record.scopes.iter().map(Into::into).collect(),
+        limits: Some(key_limits(&record.limits)),
         create_time: Some(time(record.created)),
         created_by: record.created_by.clone(),
         expire_time: record.expires.map(time),
@@ -125,10 +123,9 @@ pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
 }
 
 /// The wire form of limits.
-pub fn limits_told(limits: &Limits) -> KeyLimits {
-    let period = |per: Period| BudgetPeriod::named(per.name()).unwrap_or_default();
+pub fn key_limits(limits: &Limits) -> KeyLimits {
     let budget = |budget: &Budget| KeyBudget {
-        per: period(budget.per).into(),
+        per: budget.per.into(),
         tokens: budget.tokens,
         cost_usd: budget.cost_usd,
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use isomer_outbound::{guard::Refused, said::presentable};
+use isomer_outbound::{guard::AddressRefusal, said::presentable};
 use isomer_service_kit::{Fault, GrpcChannel, client, config::Secret};
 use tokio::time::Instant;
 use tonic::{Code, ConnectError, Request, Status, metadata::MetadataMap};
@@ -111,7 +111,7 @@ pub(crate) fn over(code: Code, until: Instant) -> bool {
 
 /// The caller's fault for a failed call.
 fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
-    if let Some(refused) = Refused::behind(status) {
+    if let Some(refused) = AddressRefusal::behind(status) {
         return Fault::from(refused.clone()).with("provider", id);
     }
     let said = presentable(status.message(), secret);

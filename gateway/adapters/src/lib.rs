@@ -14,7 +14,6 @@
 //! with `@revision` if the server reports one, and have a digest like embed-svc's.
 
 mod answered;
-mod ask;
 mod backend;
 pub mod check;
 mod connect;
@@ -29,6 +28,7 @@ mod kinds;
 mod limits;
 mod metered;
 mod names;
+mod params;
 mod rest;
 mod surroundings;
 mod target;
@@ -41,5 +41,5 @@ pub use in_process::InProcessBackend;
 pub use isomer::IsomerBackend;
 pub use isomer_outbound::{AddressGuard, GuardConfig};
 pub use kinds::Kind;
-pub use metered::{Metered, billed_answer, metered};
+pub use metered::{HasUsage, billed_answer, metered};
 pub use surroundings::Surroundings;

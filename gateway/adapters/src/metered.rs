@@ -34,18 +34,18 @@ pub fn metered<F: Future>(count: &Count, call: F) -> impl Future<Output = F::Out
 }
 
 /// An answer with a field for its usage.
-pub trait Metered {
+pub trait HasUsage {
     /// The field.
     fn usage(&mut self) -> &mut Option<Usage>;
 }
 
-impl Metered for EncodeResponse {
+impl HasUsage for EncodeResponse {
     fn usage(&mut self) -> &mut Option<Usage> {
         &mut self.usage
     }
 }
 
-impl Metered for RerankResponse {
+impl HasUsage for RerankResponse {
     fn usage(&mut self) -> &mut Option<Usage> {
         &mut self.usage
     }
@@ -56,7 +56,7 @@ impl Metered for RerankResponse {
 ///
 /// # Errors
 /// Those of the request.
-pub async fn billed_answer<T: Metered>(
+pub async fn billed_answer<T: HasUsage>(
     provider: &str,
     estimate: Usage,
     request: impl Future<Output = Result<T, Fault>>,

@@ -60,7 +60,7 @@ pub(crate) struct Options {
 
 /// Measurements of one connection.
 #[derive(Default)]
-struct Seen {
+struct Measurements {
     /// In microseconds.
     latencies: Vec<u32>,
     failures: BTreeMap<String, u64>,
@@ -88,7 +88,7 @@ pub(crate) async fn run(options: Box<Options>) -> Value {
         .zip(starts)
         .map(|(connection, starts)| tokio::spawn(one(options, connection, starts, begin, end)))
         .collect();
-    let mut all = Seen::default();
+    let mut all = Measurements::default();
     for task in tasks {
         let seen = task.await.expect("a connection's task ends");
         all.latencies.extend(seen.latencies);
@@ -136,9 +136,9 @@ async fn one(
     mut starts: Option<UnboundedReceiver<Instant>>,
     begin: Instant,
     end: Instant,
-) -> Seen {
+) -> Measurements {
     let mut asker = Asker::connect(options).await;
-    let mut seen = Seen::default();
+    let mut seen = Measurements::default();
     for number in 0_u64.. {
         let due = match &mut starts {
             None => Instant::now(),

@@ -37,14 +37,14 @@ enum Texts {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct EmbeddingRequest {
     model: String,
     input: Texts,
     #[serde(default)]
     encoding_format: Option<String>,
 }
 
-async fn embeddings(Json(asked): Json<Asked>) -> Json<Value> {
+async fn embeddings(Json(asked): Json<EmbeddingRequest>) -> Json<Value> {
     let texts = match asked.input {
         Texts::One(text) => vec![text],
         Texts::Many(texts) => texts,

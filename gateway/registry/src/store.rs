@@ -31,7 +31,7 @@ const STEPS: &[&str] = &[
 
 /// The outcome of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inserted {
+pub(crate) enum InsertOutcome {
     Done,
     /// Its id is taken.
     Taken,
@@ -96,7 +96,7 @@ impl Store {
         lease: Micros,
         most: usize,
         now: Micros,
-    ) -> Result<Inserted, Fault> {
+    ) -> Result<InsertOutcome, Fault> {
         let mut transaction = self.begin().await?;
         sqlx::query("DELETE FROM providers WHERE id = $1 AND expires > 0 AND expires <= $2")
             .bind(&record.settings.id)
@@ -119,16 +119,16 @@ impl Store {
         .await
         .map_err(failed)?;
         if inserted.rows_affected() == 0 {
-            return Ok(Inserted::Taken);
+            return Ok(InsertOutcome::Taken);
         }
         let row = sqlx::query("SELECT COUNT(*) AS live FROM providers WHERE expires = 0 OR expires > $1");
         let row = row.bind(now).fetch_one(&mut *transaction).await.map_err(failed)?;
         let live: i64 = row.try_get("live").map_err(failed)?;
         if usize::try_from(live).unwrap_or(usize::MAX) > most {
-            return Ok(Inserted::Full);
+            return Ok(InsertOutcome::Full);
         }
         transaction.commit().await.map_err(failed)?;
-        Ok(Inserted::Done)
+        Ok(InsertOutcome::Done)
     }
 
     /// Replaces the record with the etag `before`; returns false if it is gone. `lease`: the length

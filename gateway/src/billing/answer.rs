@@ -18,7 +18,7 @@ use isomer_proto::{
         transform_stream_response::Event,
     },
 };
-use isomer_usage::{report::Provisional, sum};
+use isomer_usage::{report::CallBound, sum};
 use prost::{DecodeError, Message};
 use tonic::{Code, Status, body::Body};
 
@@ -27,10 +27,10 @@ const HEAD: usize = 5;
 /// Bytes of text that count as one token where no usage was reported.
 const BYTES_PER_TOKEN: u64 = 4;
 
-pub(crate) type Read = fn(&[u8]) -> Result<Option<Usage>, DecodeError>;
+pub(crate) type UsageReader = fn(&[u8]) -> Result<Option<Usage>, DecodeError>;
 
 /// The function that reads the usage of a method's answers; `None` for methods that use no model.
-pub(crate) fn reader(path: &str) -> Option<Read> {
+pub(crate) fn reader(path: &str) -> Option<UsageReader> {
     Some(match path {
         "/isomer.transform.v1.TransformService/Transform" => |bytes| Ok(TransformResponse::decode(bytes)?.usage),
         "/isomer.transform.v1.TransformService/TransformStream" => {
@@ -60,8 +60,8 @@ pub(crate) fn estimate(message: &[u8]) -> Usage {
 }
 
 /// Reads an answer's usage while passing the answer on.
-pub(crate) fn counted(body: Body, read: Read, call: Provisional) -> Body {
-    Body::new(Counted {
+pub(crate) fn counted(body: Body, read: UsageReader, call: CallBound) -> Body {
+    Body::new(MeteredBody {
         body,
         call,
         ledger: Ledger {
@@ -73,15 +73,15 @@ pub(crate) fn counted(body: Body, read: Read, call: Provisional) -> Body {
     })
 }
 
-struct Counted {
+struct MeteredBody {
     body: Body,
-    call: Provisional,
+    call: CallBound,
     ledger: Ledger,
 }
 
 /// The usage of one answer.
 struct Ledger {
-    read: Read,
+    read: UsageReader,
     /// Bytes of a frame that is not complete yet.
     waiting: Vec<u8>,
     passed: u64,
@@ -122,7 +122,7 @@ pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..length)
 }
 
-impl Drop for Counted {
+impl Drop for MeteredBody {
     fn drop(&mut self) {
         // A caller that disconnects before the usage arrives has still caused the work. If nothing
         // has arrived, the call's estimate stands.
@@ -132,7 +132,7 @@ impl Drop for Counted {
     }
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for MeteredBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -7,7 +7,7 @@
 //! * The router adds the usage of encoders (`routing`). The proxy to other services adds the usage
 //!   that they report during the call, or else the usage in their answers ([`answer`]).
 //! * [`reserve`] reserves the maximum usage of a call ([`most`]) before the call begins.
-//! * [`Overspending`] ends a call that exceeds its reservation once a budget is used up.
+//! * [`OverspendGuard`] ends a call that exceeds its reservation once a budget is used up.
 //!
 //! Runs outlive their request. They are charged through deferred charges (`runs`), with the same
 //! sums.
@@ -39,7 +39,7 @@ use isomer_service_kit::{Fault, Next, Tenant, Wrap, wrap};
 use isomer_usage::{Count, sum};
 use tokio::{sync::Notify, time::Instant};
 
-use crate::routing::{Answer, Router};
+use crate::routing::{PricedVectors, Router};
 
 /// Charges calls to their callers.
 pub(crate) fn charged() -> Wrap {
@@ -66,16 +66,16 @@ async fn charge(mut request: Request, next: Next) -> Response {
         charges.0.notify_one();
     });
     let response = count.scope(next.run(request)).await;
-    response.map(|body| Body::new(Counted { body, count }))
+    response.map(|body| Body::new(CountedBody { body, count }))
 }
 
 /// A body that is polled in the scope of its call's count.
-struct Counted {
+struct CountedBody {
     body: Body,
     count: Count,
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -108,14 +108,14 @@ pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Opt
 
 /// Ends a call whose usage cannot be bounded before it begins: it has exceeded its reservation, and
 /// a budget of its caller is used up.
-pub(crate) struct Overspending {
+pub(crate) struct OverspendGuard {
     caller: Caller,
     count: Count,
     charges: Charges,
     reserved: Usage,
 }
 
-impl Overspending {
+impl OverspendGuard {
     /// Watches the current call; `None` if the caller does not pay.
     pub(crate) fn of_call(extensions: &Extensions, reserved: Usage) -> Option<Self> {
         Some(Self {
@@ -160,7 +160,7 @@ pub(crate) async fn encode(
     (caller, tenant): (Option<&Caller>, &Tenant),
     request: EncodeRequest,
     deadline: Option<Instant>,
-) -> Result<Answer, Fault> {
+) -> Result<PricedVectors, Fault> {
     let _reserved = reserve(caller, &most::of_encode(router, &request)).await?;
     router.encode(request, tenant, deadline).await
 }

@@ -13,7 +13,7 @@ use isomer_proto::{
         TransformRequest, Transformation,
     },
 };
-use isomer_transformations::{Making, Parameters, declaration, wire};
+use isomer_transformations::{Mechanism, Parameters, declaration, wire};
 use isomer_usage::sum;
 use prost::Message;
 
@@ -173,12 +173,12 @@ fn generated(
         && let Some(row) = declaration(&named.name)
     {
         match row.making {
-            Making::Rule => return Usage::default(),
-            Making::Continuation => {
+            Mechanism::Rule => return Usage::default(),
+            Mechanism::Continuation => {
                 let parameters = Parameters::new(row, &named.given);
                 return times(&continued(parameters, items), attempts);
             }
-            Making::Prompts(_) => {}
+            Mechanism::Prompts(_) => {}
         }
     }
     let answer = answer.map_or(ANSWER, u64::from);

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     model::{self, Purpose},
     numbers::Numbers,
-    refusal::{Dialect, Refused},
+    refusal::{Dialect, DialectError},
 };
 use crate::json::Json;
 use crate::openai::{
@@ -45,7 +45,7 @@ impl Dialect for Cohere {
     }
 }
 
-type Answer<T> = Result<Json<T>, Refused<Cohere>>;
+type ApiResult<T> = Result<Json<T>, DialectError<Cohere>>;
 
 pub(super) fn table() -> Vec<super::Route> {
     vec![
@@ -97,18 +97,9 @@ enum EmbeddingType {
     Ubinary,
 }
 
-impl EmbeddingType {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Float => "float",
-            Self::Base64 => "base64",
-            Self::Int8 => "int8",
-            Self::Uint8 => "uint8",
-            Self::Binary => "binary",
-            Self::Ubinary => "ubinary",
-        }
-    }
-}
+isomer_names::names!(EmbeddingType {
+    Float = "float", Base64 = "base64", Int8 = "int8", Uint8 = "uint8", Binary = "binary", Ubinary = "ubinary"
+});
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -139,7 +130,7 @@ enum Embeddings {
 }
 
 #[derive(Debug, Serialize)]
-struct Embedded {
+struct EmbedResponse {
     response_type: &'static str,
     id: String,
     texts: Vec<String>,
@@ -151,7 +142,7 @@ async fn embed_1(
     State(backends): State<Backends>,
     call: Call,
     body: Result<Body<Embed>, ApiError>,
-) -> Answer<Embedded> {
+) -> ApiResult<EmbedResponse> {
     let Body(request) = body?;
     let plain = request.embedding_types.is_empty();
     let mut embedded = embed(&backends, &call, request, "1").await?;
@@ -166,7 +157,7 @@ async fn embed_2(
     State(backends): State<Backends>,
     call: Call,
     body: Result<Body<Embed>, ApiError>,
-) -> Answer<Embedded> {
+) -> ApiResult<EmbedResponse> {
     let Body(request) = body?;
     if request.input_type.is_none() {
         let missing =
@@ -176,14 +167,19 @@ async fn embed_2(
     embed(&backends, &call, request, "2").await.map(Json)
 }
 
-fn refuse(field: &str, value: Option<IgnoredAny>, why: &str) -> Result<(), Refused<Cohere>> {
+fn refuse(field: &str, value: Option<IgnoredAny>, why: &str) -> Result<(), DialectError<Cohere>> {
     match value {
         None => Ok(()),
-        Some(_) => Err(Refused::invalid(field, why)),
+        Some(_) => Err(DialectError::invalid(field, why)),
     }
 }
 
-async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) -> Result<Embedded, Refused<Cohere>> {
+async fn embed(
+    backends: &Backends,
+    call: &Call,
+    request: Embed,
+    version: &str,
+) -> Result<EmbedResponse, DialectError<Cohere>> {
     refuse(
         "images",
         request.images,
@@ -206,7 +202,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
         Some(InputType::Classification) => Some(Purpose::Classification),
         Some(InputType::Clustering) => Some(Purpose::Clustering),
         Some(InputType::Image) => {
-            return Err(Refused::invalid(
+            return Err(DialectError::invalid(
                 "input_type",
                 "is `image`, but encoders here read texts only",
             ));
@@ -226,7 +222,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
             "`{}` needs ranges from a calibration set; request float, base64, binary or ubinary, or DTYPE_INT8 over gRPC",
             other.name()
         );
-        return Err(Refused::invalid("embedding_types", message));
+        return Err(DialectError::invalid("embedding_types", message));
     }
     let prompt = model::prompt(backends, &request.model, purpose, call.deadline).await?;
     let wanted = EncodeRequest {
@@ -254,7 +250,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     let vectors = encoded.vectors()?;
     let size = encoded.vector_bytes();
     let by_type = off_runtime(size, move || by_type(types, &vectors)).await?;
-    Ok(Embedded {
+    Ok(EmbedResponse {
         response_type: "embeddings_by_type",
         id: id(),
         texts: request.texts,
@@ -307,7 +303,11 @@ struct Rerank {
     _priority: Option<i64>,
 }
 
-async fn rerank_2(State(backends): State<Backends>, call: Call, body: Result<Body<Rerank>, ApiError>) -> Answer<Value> {
+async fn rerank_2(
+    State(backends): State<Backends>,
+    call: Call,
+    body: Result<Body<Rerank>, ApiError>,
+) -> ApiResult<Value> {
     let Body(request) = body?;
     refuse(
         "max_tokens_per_doc",

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     numbers::Numbers,
-    refusal::{Dialect, Refused},
+    refusal::{Dialect, DialectError},
 };
 use crate::json::Json;
 use crate::openai::{ApiError, Backends, Body, Call, embeddings, inputs::Inputs, nulls};
@@ -40,7 +40,7 @@ impl Dialect for Ollama {
     }
 }
 
-type Answer<T> = Result<Json<T>, Refused<Ollama>>;
+type ApiResult<T> = Result<Json<T>, DialectError<Ollama>>;
 
 /// Maximum number of bytes of an option's name that an error repeats.
 const LONGEST_NAME: usize = 100;
@@ -110,7 +110,7 @@ struct EmbedOne {
 }
 
 #[derive(Debug, Serialize)]
-struct Embedded {
+struct EmbedResponse {
     model: String,
     embeddings: Vec<Numbers>,
     /// Nanoseconds.
@@ -168,7 +168,7 @@ impl<'de> Visitor<'de> for OptionsVisitor {
     }
 }
 
-fn check_options(Options(unsupported): &Options) -> Result<(), Refused<Ollama>> {
+fn check_options(Options(unsupported): &Options) -> Result<(), DialectError<Ollama>> {
     match unsupported {
         None => Ok(()),
         Some(name) => Err(Fault::invalid(
@@ -180,7 +180,11 @@ fn check_options(Options(unsupported): &Options) -> Result<(), Refused<Ollama>> 
     }
 }
 
-async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<Embed>, ApiError>) -> Answer<Embedded> {
+async fn embed(
+    State(backends): State<Backends>,
+    call: Call,
+    body: Result<Body<Embed>, ApiError>,
+) -> ApiResult<EmbedResponse> {
     let began = Instant::now();
     let Body(request) = body?;
     check_options(&request.options)?;
@@ -190,7 +194,7 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
         Inputs::Text(text) => vec![text],
         Inputs::Texts(texts) => texts,
         Inputs::Tokens(_) | Inputs::ManyTokens(_) => {
-            return Err(Refused::invalid(
+            return Err(DialectError::invalid(
                 "input",
                 "holds numbers; should be a string or a list of strings",
             ));
@@ -198,7 +202,7 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
     };
     // Ollama answers a request without texts with no vectors; clients send one to load a model.
     if texts.is_empty() {
-        return Ok(Json(Embedded {
+        return Ok(Json(EmbedResponse {
             model: request.model,
             embeddings: Vec::new(),
             total_duration: nanoseconds(began),
@@ -214,7 +218,7 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
     };
     let wanted = wanted(&backends, request.model.clone(), texts, truncation, request.dimensions).await;
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
-    Ok(Json(Embedded {
+    Ok(Json(EmbedResponse {
         model: request.model,
         embeddings: encoded.vectors()?.into_iter().map(Numbers).collect(),
         total_duration: nanoseconds(began),
@@ -227,7 +231,7 @@ async fn embeddings_of_one(
     State(backends): State<Backends>,
     call: Call,
     body: Result<Body<EmbedOne>, ApiError>,
-) -> Answer<EmbeddedOne> {
+) -> ApiResult<EmbeddedOne> {
     let Body(request) = body?;
     check_options(&request.options)?;
     let wanted = wanted(
@@ -310,9 +314,11 @@ struct Show {
     name: Option<String>,
 }
 
-async fn show(State(backends): State<Backends>, call: Call, body: Result<Body<Show>, ApiError>) -> Answer<Value> {
+async fn show(State(backends): State<Backends>, call: Call, body: Result<Body<Show>, ApiError>) -> ApiResult<Value> {
     let Body(Show { model, name }) = body?;
-    let model = model.or(name).ok_or_else(|| Refused::invalid("model", "is missing"))?;
+    let model = model
+        .or(name)
+        .ok_or_else(|| DialectError::invalid("model", "is missing"))?;
     let encoder = backends
         .router
         .get(&named(&backends, model).await, call.deadline)

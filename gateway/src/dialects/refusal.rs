@@ -22,27 +22,27 @@ pub(super) trait Dialect: Sized {
 
     /// An error in the format that the API's clients read.
     fn respond(fault: Fault) -> Response {
-        Refused::<Self>::from(fault).into_response()
+        DialectError::<Self>::from(fault).into_response()
     }
 }
 
 /// An error in the shape of an API.
 #[derive(Debug)]
-pub(super) struct Refused<D>(Fault, PhantomData<D>);
+pub(super) struct DialectError<D>(Fault, PhantomData<D>);
 
-impl<D> From<Fault> for Refused<D> {
+impl<D> From<Fault> for DialectError<D> {
     fn from(fault: Fault) -> Self {
         Self(fault.bounded(), PhantomData)
     }
 }
 
-impl<D> From<ApiError> for Refused<D> {
+impl<D> From<ApiError> for DialectError<D> {
     fn from(error: ApiError) -> Self {
         error.into_fault().into()
     }
 }
 
-impl<D: Dialect> Refused<D> {
+impl<D: Dialect> DialectError<D> {
     /// A field of the request that has an invalid value.
     pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Fault::invalid(field, message).into()
@@ -78,7 +78,7 @@ pub(super) fn named(fields: &[(&str, &str)], field: &str) -> String {
     field.to_owned()
 }
 
-impl<D: Dialect> IntoResponse for Refused<D> {
+impl<D: Dialect> IntoResponse for DialectError<D> {
     fn into_response(self) -> Response {
         let status = match self.0.code {
             // Over HTTP, a request for something that the encoder cannot do counts as a bad
@@ -115,7 +115,7 @@ mod tests {
     async fn an_error_does_not_repeat_a_long_request() {
         let long = "x".repeat(1 << 20);
         let fault = Fault::invalid(long.clone(), long.clone()).hint(long);
-        let response = Refused::<Plain>::from(fault).into_response();
+        let response = DialectError::<Plain>::from(fault).into_response();
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         assert!(body.len() < 8 << 10, "{} bytes", body.len());
     }

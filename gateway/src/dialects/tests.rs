@@ -6,13 +6,13 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::routes;
-use crate::openai::tests::{Answered, backends, backends_over, get, partly_installed, post};
+use crate::openai::tests::{Response, backends, backends_over, get, partly_installed, post};
 
 async fn front() -> axum::Router {
     routes(&backends().await)
 }
 
-fn refused(answered: &Answered, status: StatusCode, key: &str, why: &str) {
+fn refused(answered: &Response, status: StatusCode, key: &str, why: &str) {
     assert_eq!(answered.status, status, "{}", answered.json);
     let message = answered.json[key].as_str().unwrap_or_default();
     assert!(message.contains(why), "{message}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use isomer_access::Scope;
+use isomer_access::AccessScope;
 use isomer_proto::{
     ProtoEnum,
     encoder::v1::encode_request::Prompt,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     Backends, Call,
-    encoded::Encoded,
+    encoded_inputs::EncodedInputs,
     error::ApiError,
     inputs::{bounded, bounded_or_none},
 };
@@ -169,9 +169,9 @@ pub(super) async fn encode(
     call: &Call,
     originals: Originals,
     wanted: Augment,
-) -> Result<Encoded, ApiError> {
+) -> Result<EncodedInputs, ApiError> {
     if let Some(caller) = &call.caller {
-        caller.require(Scope::Transform)?;
+        caller.require(AccessScope::Transform)?;
     }
     let mut client = backends.augmentation()?;
     let served = match &backends.augmentation {
@@ -233,7 +233,7 @@ pub(super) async fn encode(
         queue.take(call.caller.as_ref(), &spec, &items, &answer.used);
     }
     let usage = answer.usage.unwrap_or_default();
-    let encoded = Encoded {
+    let encoded = EncodedInputs {
         matrix: answer.embeddings,
         sparse: Vec::new(),
         token_matrix: None,

@@ -10,7 +10,7 @@ use isomer_service_kit::config::ConfigError;
 use super::{
     Backends, Call,
     augment::{self, Augment, Originals},
-    encoded::Encoded,
+    encoded_inputs::EncodedInputs,
     error::ApiError,
 };
 use crate::config::AugmentedModelConfig;
@@ -85,7 +85,7 @@ impl AugmentedModel {
         backends: &Backends,
         call: &Call,
         request: EncodeRequest,
-    ) -> Result<Encoded, ApiError> {
+    ) -> Result<EncodedInputs, ApiError> {
         let other = [Output::TokenVectors, Output::Sparse];
         if other.into_iter().any(|output| asks(&request, output)) {
             let field = match request.outputs.as_slice() {

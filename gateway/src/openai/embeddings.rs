@@ -22,7 +22,7 @@ use super::{
     Backends, Body, Call,
     augment::Augment,
     augmented_models::AugmentedModel,
-    encoded::Encoded,
+    encoded_inputs::EncodedInputs,
     error::ApiError,
     inputs::{Inputs, bounded_or_none},
     list::{self, EncodingFormat},
@@ -263,7 +263,7 @@ fn outputs(names: Option<Vec<String>>) -> Result<Vec<i32>, ApiError> {
 ///
 /// # Errors
 /// Those of [`crate::routing::Router::encode`].
-pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
+pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<EncodedInputs, Fault> {
     if let Some(own) = backends.augmented.get(&request.encoder_id) {
         let encoded = own.clone().encode(backends, call, request).await;
         return encoded.map_err(ApiError::into_fault);
@@ -278,7 +278,7 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
         // that were sent.
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
     }
-    Encoded {
+    EncodedInputs {
         matrix: answer.embeddings,
         sparse: answer.sparse_embeddings,
         token_matrix: answer.token_embeddings,
@@ -294,7 +294,7 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
     .reserved()
 }
 
-fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Response, ApiError> {
+fn answer(model: String, format: EncodingFormat, encoded: EncodedInputs) -> Result<Response, ApiError> {
     let body = list::written(&model, format, &encoded)?;
     let mut response = ([(header::CONTENT_TYPE, JSON)], body).into_response();
     for (name, space) in [

@@ -8,7 +8,7 @@ use isomer_service_kit::{Fault, vectors::floats};
 use isomer_usage::sum;
 use serde::{Deserialize, Serialize};
 
-use super::{decimals, encoded::Encoded};
+use super::{decimals, encoded_inputs::EncodedInputs};
 
 /// The form of a dense vector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -36,7 +36,7 @@ struct Item<'a> {
 ///
 /// # Errors
 /// The error of the first text that failed; results that do not cover every text.
-pub(super) fn written(model: &str, format: EncodingFormat, encoded: &Encoded) -> Result<Vec<u8>, Fault> {
+pub(super) fn written(model: &str, format: EncodingFormat, encoded: &EncodedInputs) -> Result<Vec<u8>, Fault> {
     encoded.whole()?;
     let vectors = match encoded.matrix {
         Some(_) => encoded.vectors()?,
@@ -65,7 +65,7 @@ pub(super) fn written(model: &str, format: EncodingFormat, encoded: &Encoded) ->
 fn body<'a>(
     model: &str,
     format: EncodingFormat,
-    encoded: &Encoded,
+    encoded: &EncodedInputs,
     items: impl Iterator<Item = Item<'a>>,
     out: &mut Vec<u8>,
 ) -> serde_json::Result<()> {

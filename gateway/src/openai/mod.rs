@@ -14,7 +14,7 @@ pub(crate) mod augmented_models;
 mod azure;
 mod decimals;
 pub(crate) mod embeddings;
-pub(crate) mod encoded;
+pub(crate) mod encoded_inputs;
 mod error;
 pub(crate) mod inputs;
 mod list;

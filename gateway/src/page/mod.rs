@@ -18,7 +18,7 @@ use axum::{
     routing::{MethodRouter, get},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use isomer_access::{Caller, Scope};
+use isomer_access::{AccessScope, Caller};
 use isomer_proto::transform::v1::TransformationInfo;
 use isomer_service_kit::{Fault, plain_refusal};
 
@@ -129,9 +129,9 @@ fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Resul
         return Err(fault.hint("press the button to run it"));
     }
     if let Some(caller) = caller {
-        caller.require(Scope::Encode)?;
+        caller.require(AccessScope::Encode)?;
         if trial.transforms() {
-            caller.require(Scope::Transform)?;
+            caller.require(AccessScope::Transform)?;
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_access::{Caller, Scope};
+use isomer_access::{AccessScope, Caller};
 use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
@@ -141,20 +141,20 @@ impl fmt::Debug for Inner {
 
 #[derive(Default)]
 struct Line {
-    waiting: VecDeque<Wanted>,
+    waiting: VecDeque<VariantRequest>,
     /// Texts that wait or are being made.
     known: HashSet<[u8; 32]>,
     by_payer: HashMap<String, usize>,
 }
 
 /// The missing variants of one text.
-struct Wanted {
+struct VariantRequest {
     caller: Option<Caller>,
     request: AugmentRequest,
     digest: [u8; 32],
 }
 
-impl Wanted {
+impl VariantRequest {
     fn payer(&self) -> &str {
         self.caller.as_ref().map_or("", Caller::principal)
     }
@@ -169,7 +169,7 @@ pub(crate) fn is_wanted(spec: Option<&AugmentationSpec>) -> bool {
 }
 
 /// Reads the answer of a call, so that its missing variants can be made.
-pub(crate) struct Lacking {
+pub(crate) struct VariantReader {
     queue: VariantQueue,
     caller: Option<Caller>,
     spec: AugmentationSpec,
@@ -179,7 +179,7 @@ pub(crate) struct Lacking {
     answer: Option<Vec<u8>>,
 }
 
-impl Lacking {
+impl VariantReader {
     /// Watches a call to the gRPC service if it leaves missing variants to the queue.
     pub(crate) fn of_call(queue: &VariantQueue, path: &str, message: &[u8], caller: Option<&Caller>) -> Option<Self> {
         // The server refuses a message that cannot be decoded.
@@ -225,7 +225,7 @@ impl Lacking {
 
 /// The outcome of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum VariantOutcome {
     Made,
     /// A generator failed, or no attempt passed its checks.
     Failed,
@@ -243,20 +243,12 @@ enum End {
     Elsewhere,
 }
 
-impl End {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Made => "made",
-            Self::Failed => "failed",
-            Self::Full => "full",
-            Self::KeyFull => "key_full",
-            Self::Budget => "budget",
-            Self::Refused => "refused",
-            Self::Overloaded => "overloaded",
-            Self::Elsewhere => "elsewhere",
-        }
-    }
+isomer_names::names!(VariantOutcome {
+    Made = "made", Failed = "failed", Full = "full", KeyFull = "key_full", Budget = "budget",
+    Refused = "refused", Overloaded = "overloaded", Elsewhere = "elsewhere"
+});
 
+impl VariantOutcome {
     fn count(self) {
         metrics::counter!(TEXTS, "end" => self.name()).increment(1);
     }
@@ -338,12 +330,12 @@ impl VariantQueue {
                 spec: Some(spec),
                 items: vec![item],
             };
-            let wanted = Wanted {
+            let variant = VariantRequest {
                 caller: caller.cloned(),
                 digest: digest(tenant.as_deref(), &request),
                 request,
             };
-            if let Err(end) = self.0.push(wanted) {
+            if let Err(end) = self.0.push(variant) {
                 end.count();
             }
         }
@@ -351,48 +343,48 @@ impl VariantQueue {
 }
 
 impl Inner {
-    fn push(&self, wanted: Wanted) -> Result<(), End> {
+    fn push(&self, variant: VariantRequest) -> Result<(), VariantOutcome> {
         {
             let mut line = self.line.lock();
-            if line.known.contains(&wanted.digest) {
+            if line.known.contains(&variant.digest) {
                 return Ok(());
             }
             if line.waiting.len() >= self.config.texts {
-                return Err(End::Full);
+                return Err(VariantOutcome::Full);
             }
-            let of_payer = line.by_payer.entry(wanted.payer().to_owned()).or_default();
+            let of_payer = line.by_payer.entry(variant.payer().to_owned()).or_default();
             if *of_payer >= self.config.texts_per_key {
-                return Err(End::KeyFull);
+                return Err(VariantOutcome::KeyFull);
             }
             *of_payer += 1;
-            line.known.insert(wanted.digest);
-            line.waiting.push_back(wanted);
-            line.tell();
+            line.known.insert(variant.digest);
+            line.waiting.push_back(variant);
+            line.record_depth();
         }
         self.more.notify_one();
         Ok(())
     }
 
-    fn pop(&self) -> Option<Wanted> {
+    fn pop(&self) -> Option<VariantRequest> {
         let mut line = self.line.lock();
-        let wanted = line.waiting.pop_front()?;
-        line.tell();
-        if let Some(count) = line.by_payer.get_mut(wanted.payer()) {
+        let variant = line.waiting.pop_front()?;
+        line.record_depth();
+        if let Some(count) = line.by_payer.get_mut(variant.payer()) {
             *count -= 1;
             if *count == 0 {
-                line.by_payer.remove(wanted.payer());
+                line.by_payer.remove(variant.payer());
             }
         }
-        Some(wanted)
+        Some(variant)
     }
 
-    fn done(&self, wanted: &Wanted) {
-        self.line.lock().known.remove(&wanted.digest);
+    fn done(&self, variant: &VariantRequest) {
+        self.line.lock().known.remove(&variant.digest);
     }
 }
 
 impl Line {
-    fn tell(&self) {
+    fn record_depth(&self) {
         metrics::gauge!(WAITING).set(self.waiting.len() as f64);
     }
 }
@@ -431,7 +423,7 @@ async fn work(
 ) {
     loop {
         let Some(inner) = queue.upgrade() else { return };
-        let Some(wanted) = inner.pop() else {
+        let Some(variant) = inner.pop() else {
             // Checks now and then whether the queue still exists.
             let more = inner.more.notified();
             let _ = timeout(Duration::from_secs(5), more).await;
@@ -439,18 +431,18 @@ async fn work(
         };
         drop(inner);
         let ended = match &claims {
-            None => make(&client, &wanted).await,
-            Some(claims) => match claims.only_here(&wanted.digest, make(&client, &wanted)).await {
-                Ok(made) => made.unwrap_or(Ok(End::Elsewhere)),
+            None => make(&client, &variant).await,
+            Some(claims) => match claims.only_here(&variant.digest, make(&client, &variant)).await {
+                Ok(made) => made.unwrap_or(Ok(VariantOutcome::Elsewhere)),
                 Err(fault) => Err(fault),
             },
         };
         match &ended {
             Ok(end) => end.count(),
-            Err(_) => End::Overloaded.count(),
+            Err(_) => VariantOutcome::Overloaded.count(),
         }
         let Some(inner) = queue.upgrade() else { return };
-        inner.done(&wanted);
+        inner.done(&variant);
         drop(inner);
         match ended {
             Ok(_) => pause.over(),
@@ -463,22 +455,24 @@ async fn work(
 ///
 /// # Errors
 /// If transform-svc is overloaded or unavailable.
-async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> Result<End, Fault> {
-    let caller = wanted.caller.as_ref();
+async fn make(client: &AugmentationServiceClient<Servers>, variant: &VariantRequest) -> Result<VariantOutcome, Fault> {
+    let caller = variant.caller.as_ref();
     if let Some(caller) = caller
-        && let Err(fault) = caller.still_welcome().and_then(|()| caller.require(Scope::Transform))
+        && let Err(fault) = caller
+            .still_welcome()
+            .and_then(|()| caller.require(AccessScope::Transform))
     {
         return Ok(match fault.code {
-            Code::ResourceExhausted => End::Budget,
-            _ => End::Refused,
+            Code::ResourceExhausted => VariantOutcome::Budget,
+            _ => VariantOutcome::Refused,
         });
     }
-    let most = billing::most::of_augment(&wanted.request);
+    let most = billing::most::of_augment(&variant.request);
     let Ok(Ok(_reserved)) = timeout(PATIENCE, billing::reserve(caller, &most)).await else {
-        return Ok(End::Budget);
+        return Ok(VariantOutcome::Budget);
     };
     let mut client = client.clone();
-    let request = tenant::request(caller, wanted.request.clone());
+    let request = tenant::request(caller, variant.request.clone());
     let call = async { timeout(PATIENCE, client.augment(request)).await };
     let answer = match caller.filter(|caller| caller.is_counted()) {
         None => call.await,
@@ -489,10 +483,14 @@ async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> R
         }
     };
     let status = match answer {
-        Err(_) => return Ok(End::Failed),
+        Err(_) => return Ok(VariantOutcome::Failed),
         Ok(Ok(answer)) => {
             let missing = answer.get_ref().items.iter().any(|item| !item.missing.is_empty());
-            return Ok(if missing { End::Failed } else { End::Made });
+            return Ok(if missing {
+                VariantOutcome::Failed
+            } else {
+                VariantOutcome::Made
+            });
         }
         Ok(Err(status)) => status,
     };
@@ -501,7 +499,7 @@ async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> R
         Code::ResourceExhausted | Code::Unavailable => Err(fault),
         _ => {
             tracing::warn!(error = %fault, "missing variants cannot be made");
-            Ok(End::Failed)
+            Ok(VariantOutcome::Failed)
         }
     }
 }
@@ -535,8 +533,8 @@ mod tests {
         }
     }
 
-    fn wanted(number: u8) -> Wanted {
-        Wanted {
+    fn wanted(number: u8) -> VariantRequest {
+        VariantRequest {
             caller: None,
             request: AugmentRequest::default(),
             digest: [number; 32],
@@ -548,7 +546,7 @@ mod tests {
         let queue = inner(2, 2);
         assert_eq!([1, 1, 2].map(|number| queue.push(wanted(number))), [Ok(()); 3]);
         assert_eq!(queue.line.lock().waiting.len(), 2);
-        assert_eq!(queue.push(wanted(3)), Err(End::Full));
+        assert_eq!(queue.push(wanted(3)), Err(VariantOutcome::Full));
         // A text in progress is not enqueued again, and its place in the queue is free.
         let first = queue.pop().unwrap();
         assert_eq!([1, 3].map(|number| queue.push(wanted(number))), [Ok(()); 2]);
@@ -567,7 +565,7 @@ mod tests {
     fn one_key_does_not_take_all_of_it() {
         let queue = inner(10, 1);
         assert_eq!(queue.push(wanted(1)), Ok(()));
-        assert_eq!(queue.push(wanted(2)), Err(End::KeyFull));
+        assert_eq!(queue.push(wanted(2)), Err(VariantOutcome::KeyFull));
         queue.pop().unwrap();
         assert_eq!(queue.push(wanted(2)), Ok(()));
     }

@@ -27,7 +27,7 @@ use tonic::{Code, Status};
 use missing_variants::VariantQueue;
 
 use crate::{
-    billing::{self, Overspending},
+    billing::{self, OverspendGuard},
     routing,
 };
 
@@ -68,7 +68,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
             let message = billing::answer::frame(&body).unwrap_or_default();
             let most = billing::most::of_passed_on(router, parts.uri.path(), message);
             match billing::reserve(caller.as_ref(), &most).await {
-                Ok(reserved) => (reserved, Overspending::of_call(&parts.extensions, most)),
+                Ok(reserved) => (reserved, OverspendGuard::of_call(&parts.extensions, most)),
                 Err(fault) => return Status::from(fault).into_http(),
             }
         }
@@ -77,7 +77,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
     let mut parts = parts;
     let lacking = upstream.variants.as_ref().and_then(|queue| {
         let message = billing::answer::frame(&body).unwrap_or_default();
-        missing_variants::Lacking::of_call(queue, parts.uri.path(), message, parts.extensions.get::<Caller>())
+        missing_variants::VariantReader::of_call(queue, parts.uri.path(), message, parts.extensions.get::<Caller>())
     });
     if lacking.is_some() {
         // Usage could not be read from a compressed answer.
@@ -106,7 +106,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
             match caller {
                 Some(caller) => while_permitted(body, move || {
                     caller.still_permitted()?;
-                    overspending.as_ref().map_or(Ok(()), Overspending::check)
+                    overspending.as_ref().map_or(Ok(()), OverspendGuard::check)
                 }),
                 None => Body::new(body),
             }
@@ -157,12 +157,12 @@ where
 }
 
 fn unavailable(service: &str, fault: Fault) -> Status {
-    let told = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{service}: {}", fault.message))
+    let unavailable_fault = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{service}: {}", fault.message))
         .hint(servers::HINT)
         .with("service", service);
     match fault.retry_after {
-        Some(after) => told.retry_after(after),
-        None => told,
+        Some(after) => unavailable_fault.retry_after(after),
+        None => unavailable_fault,
     }
     .into()
 }

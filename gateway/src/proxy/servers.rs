@@ -25,7 +25,7 @@ use isomer_access::Caller;
 use isomer_adapters::out_of_time;
 use isomer_proto::{common::v1::Usage, eval::v1::CreateRunRequest};
 use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, holder, telemetry::unsampled};
-use isomer_usage::report::{self, Asking, Provisional};
+use isomer_usage::report::{self, CallBound, ReportingChannel};
 use prost::Message as _;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tonic::{Code, Status, body::Body};
@@ -167,7 +167,7 @@ impl Servers {
         let used = counted.map(|read| {
             // Usage cannot be read from a compressed answer.
             parts.headers.remove("grpc-accept-encoding");
-            (read, Provisional::begin(answer::estimate(&bytes)))
+            (read, CallBound::begin(answer::estimate(&bytes)))
         });
         let (parts, provisional) = (&parts, used.as_ref().map(|(_, call)| call));
         let call = |server: Arc<Server>| {
@@ -187,7 +187,7 @@ impl Servers {
             async move {
                 let answer = match provisional {
                     None => server.channel.clone().oneshot(request).await,
-                    Some(_) => match Asking(server.channel.clone()).oneshot(request).await {
+                    Some(_) => match ReportingChannel(server.channel.clone()).oneshot(request).await {
                         Ok(answer) => begun(answer).await,
                         Err(status) => Err(status),
                     },
@@ -295,8 +295,8 @@ fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response
         // An intermediate proxy answered, for instance because its upstream is gone.
         return Err(Fault::unavailable("NOT_GRPC", format!("answered {}", answer.status())));
     }
-    let told = Status::from_header_map(answer.headers()).filter(|status| status.code() == Code::ResourceExhausted);
-    match told.map(|status| Fault::from_status(&status)) {
+    let exhausted = Status::from_header_map(answer.headers()).filter(|status| status.code() == Code::ResourceExhausted);
+    match exhausted.map(|status| Fault::from_status(&status)) {
         Some(fault) if !alone && fault.reason == OVERLOADED => Err(fault),
         _ => Ok(answer),
     }

@@ -17,7 +17,7 @@ use super::{
     metrics,
     peer::{Attempt, Peer},
     policy::{Policy, SendOptions},
-    sending::Sending,
+    request_in_flight::RequestInFlight,
 };
 use crate::timing;
 
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 const TIMEOUT: &str = "ATTEMPT_TIMEOUT";
 
 /// An answer and the peer that gave it. The peer counts as busy until the attempt is dropped.
-pub(crate) type Answered<T, R> = (T, Arc<R>, Attempt);
+pub(crate) type AttemptAnswer<T, R> = (T, Arc<R>, Attempt);
 
 /// Whether another peer may succeed.
 enum Outcome {
@@ -59,7 +59,7 @@ pub(super) fn is_refusal(fault: &Fault) -> bool {
     matches!(outcome(fault), Outcome::Refused)
 }
 
-enum Ended {
+enum AttemptFailure {
     Retry(Fault),
     Final(Fault),
 }
@@ -70,14 +70,14 @@ pub(crate) async fn send<T, R, F, Fut>(
     policy: &Policy,
     order: SendOptions<'_, R>,
     call: F,
-) -> Result<Answered<T, R>, Fault>
+) -> Result<AttemptAnswer<T, R>, Fault>
 where
     R: AsRef<Arc<Peer>>,
     F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
     let deadline = order.deadline;
-    let sending = Sending::new(policy, order);
+    let sending = RequestInFlight::new(policy, order);
     let order = &sending.order;
     policy.budget().request(Instant::now());
     let mut tried: Vec<Arc<R>> = Vec::new();
@@ -104,8 +104,8 @@ where
                 sending.answered_by(R::as_ref(&answer.1));
                 return Ok(answer);
             }
-            Err(Ended::Final(fault)) => return Err(fault),
-            Err(Ended::Retry(fault)) => {
+            Err(AttemptFailure::Final(fault)) => return Err(fault),
+            Err(AttemptFailure::Retry(fault)) => {
                 let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
                 let wanted = attempt < policy.config.attempts && !late && !sending.is_hopeless(&tried);
                 let again = wanted && (order.again)() && policy.budget().take();
@@ -165,17 +165,17 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
 /// Makes one attempt, and a second one in parallel if the first has no answer after a while. The
 /// first answer wins, and the other call is dropped.
 async fn hedged<T, R, F, Fut>(
-    sending: &Sending<'_, R>,
+    sending: &RequestInFlight<'_, R>,
     tried: &mut Vec<Arc<R>>,
     replica: Arc<R>,
     call: &F,
-) -> Result<Answered<T, R>, Ended>
+) -> Result<AttemptAnswer<T, R>, AttemptFailure>
 where
     R: AsRef<Arc<Peer>>,
     F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    let Sending { policy, order, .. } = sending;
+    let RequestInFlight { policy, order, .. } = sending;
     let first = one(sending, replica, call);
     let Some(after) = policy.config.hedge_after_ms.filter(|_| order.replicas.len() > 1) else {
         return first.await;
@@ -193,8 +193,8 @@ where
     let second = one(sending, other, call);
     pin_mut!(second);
     match select(first, second).await {
-        Either::Left((Err(Ended::Retry(_)), second)) => second.await,
-        Either::Right((Err(Ended::Retry(_)), first)) => first.await,
+        Either::Left((Err(AttemptFailure::Retry(_)), second)) => second.await,
+        Either::Right((Err(AttemptFailure::Retry(_)), first)) => first.await,
         Either::Left((ended, _)) | Either::Right((ended, _)) => ended,
     }
 }
@@ -218,13 +218,17 @@ async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
     }
 }
 
-async fn one<T, R, F, Fut>(sending: &Sending<'_, R>, replica: Arc<R>, call: &F) -> Result<Answered<T, R>, Ended>
+async fn one<T, R, F, Fut>(
+    sending: &RequestInFlight<'_, R>,
+    replica: Arc<R>,
+    call: &F,
+) -> Result<AttemptAnswer<T, R>, AttemptFailure>
 where
     R: AsRef<Arc<Peer>>,
     F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    let Sending { policy, order, .. } = sending;
+    let RequestInFlight { policy, order, .. } = sending;
     let peer = R::as_ref(&replica);
     let (kind, name) = (order.kind, &peer.name);
     let mut attempt = peer.send();
@@ -263,20 +267,20 @@ where
         Err(fault)
             if fault.code == Code::DeadlineExceeded && order.deadline.is_some_and(|end| Instant::now() >= end) =>
         {
-            Err(Ended::Final(fault))
+            Err(AttemptFailure::Final(fault))
         }
         // The provider answered other requests meanwhile. So it is busy, and this request was
         // waiting in its queue.
-        Err(fault) if fault.reason == TIMEOUT && peer.answers() > answered_before => Err(Ended::Retry(fault)),
+        Err(fault) if fault.reason == TIMEOUT && peer.answers() > answered_before => Err(AttemptFailure::Retry(fault)),
         Err(fault) => match outcome(&fault) {
-            Outcome::Failed => Err(Ended::Retry(sending.failed(&replica, attempt, fault).await)),
+            Outcome::Failed => Err(AttemptFailure::Retry(sending.failed(&replica, attempt, fault).await)),
             Outcome::Busy => {
                 attempt.answered();
-                Err(Ended::Retry(fault))
+                Err(AttemptFailure::Retry(fault))
             }
             Outcome::Refused => {
                 attempt.answered();
-                Err(Ended::Final(fault))
+                Err(AttemptFailure::Final(fault))
             }
         },
     }

@@ -16,7 +16,7 @@ use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::sum;
 use quick_cache::{
     Weighter,
-    sync::{Cache as Kept, GuardResult},
+    sync::{Cache as ProviderFingerprints, GuardResult},
 };
 
 use super::{
@@ -46,12 +46,12 @@ impl Weighter<Key, Row> for ByBytes {
 /// Cached vectors, bounded in bytes. The least useful entries are evicted first.
 #[derive(Debug)]
 pub(super) struct Cache {
-    kept: Kept<Key, Row, ByBytes>,
+    fingerprints: ProviderFingerprints<Key, Row, ByBytes>,
 }
 
 /// The cache location of a request's vectors.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct CacheScope<'a> {
     pub(super) route: u64,
     pub(super) epoch: &'a Epoch,
     pub(super) tenant: &'a Tenant,
@@ -69,7 +69,7 @@ impl Cache {
     pub(super) fn new(bytes: u64) -> Self {
         let entries = usize::try_from(bytes / TYPICAL_ROW).unwrap_or(usize::MAX).max(16);
         Self {
-            kept: Kept::with_weighter(entries, bytes, ByBytes),
+            fingerprints: ProviderFingerprints::with_weighter(entries, bytes, ByBytes),
         }
     }
 
@@ -81,7 +81,7 @@ impl Cache {
     /// text differ; the errors of `send`.
     pub(super) async fn encode<F, Fut>(
         &self,
-        place: Place<'_>,
+        cache_scope: CacheScope<'_>,
         request: EncodeRequest,
         send: F,
     ) -> Result<EncodeResponse, Fault>
@@ -89,13 +89,13 @@ impl Cache {
         F: Fn(EncodeRequest) -> Fut,
         Fut: Future<Output = Result<(EncodeResponse, Origin), Fault>>,
     {
-        let keys = keys(place, &request);
-        let mut gathered = Gathered::new(keys.len());
+        let keys = keys(cache_scope, &request);
+        let mut gathered = PartialAnswer::new(keys.len());
         let mut open: Vec<usize> = (0..keys.len()).collect();
         for _ in 0..ROUNDS {
             let (mut ours, mut theirs, mut guards) = (Vec::new(), Vec::new(), Vec::new());
             for index in open {
-                match self.kept.get_value_or_guard(&keys[index], Some(Duration::ZERO)) {
+                match self.fingerprints.get_value_or_guard(&keys[index], Some(Duration::ZERO)) {
                     GuardResult::Value(row) => gathered.cached(index, row),
                     GuardResult::Guard(guard) => {
                         ours.push(index);
@@ -106,17 +106,17 @@ impl Cache {
             }
             if !ours.is_empty() {
                 // A cached text is sent along: it shows whether the model is still the same.
-                let kept = gathered.oldest(|row| place.epoch.is_measure(row.origin));
-                let before = kept.and_then(|index| gathered.rows[index].clone());
-                ours.extend(kept);
+                let fingerprints = gathered.oldest(|row| cache_scope.epoch.is_measure(row.origin));
+                let before = fingerprints.and_then(|index| gathered.rows[index].clone());
+                ours.extend(fingerprints);
                 let (answer, origin) = send(part(&request, &ours)).await?;
                 let rows = gathered.sent(&request, &ours, answer, origin)?;
-                if let Some((index, before)) = kept.zip(before) {
+                if let Some((index, before)) = fingerprints.zip(before) {
                     let now = rows.last().and_then(Option::as_ref);
                     if !now.is_some_and(|now| before.agrees(now)) {
                         return Err(changed(&request.encoder_id));
                     }
-                    place.epoch.agree(before.origin, origin);
+                    cache_scope.epoch.agree(before.origin, origin);
                     gathered.rows[index] = Some(before);
                 }
                 for (guard, row) in guards.into_iter().zip(rows) {
@@ -131,7 +131,7 @@ impl Cache {
             // other would deadlock.
             let mut again = Vec::new();
             for index in theirs {
-                match self.kept.get_value_or_guard_async(&keys[index]).await {
+                match self.fingerprints.get_value_or_guard_async(&keys[index]).await {
                     Ok(row) => gathered.shared(index, row),
                     Err(_other_failed) => again.push(index),
                 }
@@ -145,7 +145,7 @@ impl Cache {
             let (answer, origin) = send(part(&request, &open)).await?;
             gathered.sent(&request, &open, answer, origin)?;
         }
-        gathered.meet(place.meeting, &request);
+        gathered.meet(cache_scope.meeting, &request);
         gathered.answer(request)
     }
 }
@@ -164,15 +164,15 @@ fn part(request: &EncodeRequest, indices: &[usize]) -> EncodeRequest {
     }
 }
 
-fn keys(place: Place<'_>, request: &EncodeRequest) -> Vec<Key> {
+fn keys(cache_scope: CacheScope<'_>, request: &EncodeRequest) -> Vec<Key> {
     let mut common = blake3::Hasher::new();
     let mut field = |tag: u8, bytes: &[u8]| {
         common.update(&[tag]);
         common.update(&(bytes.len() as u64).to_le_bytes());
         common.update(bytes);
     };
-    field(0, &place.route.to_le_bytes());
-    field(10, &place.epoch.number.to_le_bytes());
+    field(0, &cache_scope.route.to_le_bytes());
+    field(10, &cache_scope.epoch.number.to_le_bytes());
     field(1, request.encoder_id.as_bytes());
     match &request.prompt {
         None => field(2, &[]),
@@ -184,7 +184,7 @@ fn keys(place: Place<'_>, request: &EncodeRequest) -> Vec<Key> {
     field(6, &request.dimensions.unwrap_or(0).to_le_bytes());
     field(7, &[request.normalise.map_or(2, u8::from)]);
     field(8, &request.output_dtype.to_le_bytes());
-    if let Some(scope) = place.tenant.scope() {
+    if let Some(scope) = cache_scope.tenant.scope() {
         field(9, scope.as_bytes());
     }
     let of = |input: &Input| {
@@ -206,7 +206,7 @@ fn keys(place: Place<'_>, request: &EncodeRequest) -> Vec<Key> {
 }
 
 /// An answer in the making.
-struct Gathered {
+struct PartialAnswer {
     rows: Vec<Option<Row>>,
     errors: HashMap<usize, isomer_proto::common::v1::ItemError>,
     response: EncodeResponse,
@@ -214,7 +214,7 @@ struct Gathered {
     from_others: u64,
 }
 
-impl Gathered {
+impl PartialAnswer {
     fn new(rows: usize) -> Self {
         Self {
             rows: vec![None; rows],
@@ -342,10 +342,10 @@ pub(super) fn rows(encoder_id: &str, answer: &EncodeResponse, origin: Origin, co
         dtype: matrix.dtype,
         space: answer.vector_space.clone(),
     });
-    let row = |place: usize| Row {
-        bytes: matrix.data[place * bytes..(place + 1) * bytes].into(),
-        tokens: answer.token_counts.get(place).copied().unwrap_or(0),
-        truncated: answer.truncated.get(place).copied(),
+    let row = |cache_scope: usize| Row {
+        bytes: matrix.data[cache_scope * bytes..(cache_scope + 1) * bytes].into(),
+        tokens: answer.token_counts.get(cache_scope).copied().unwrap_or(0),
+        truncated: answer.truncated.get(cache_scope).copied(),
         shape: Arc::clone(&shape),
         origin,
     };

@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use tonic::Code;
 
 use super::{
-    Answer, Router,
-    cache::{self, Place},
-    epoch::{Anchor, CHANGED, Epoch, Meeting, Origin, Unverified, changed},
+    PricedVectors, Router,
+    cache::{self, CacheScope},
+    epoch::{Anchor, CHANGED, Epoch, Meeting, Origin, PendingCheck, changed},
     parts,
     replica::Replica,
     route::{OTHER_SPACE, Route},
@@ -39,7 +39,7 @@ impl Router {
         request: EncodeRequest,
         tenant: &Tenant,
         deadline: Option<Instant>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<PricedVectors, Fault> {
         let route = &*self.shared.table().route(&request.encoder_id)?;
         // Every server refuses such a request, but the cache would answer it.
         if request.inputs.is_empty() {
@@ -55,7 +55,7 @@ impl Router {
             count: &count,
         };
         let response = encoding.answer(request).await?;
-        Ok(Answer {
+        Ok(PricedVectors {
             response,
             cost_nano_usd: count.used().cost_nano_usd,
         })
@@ -108,7 +108,7 @@ impl Encoding<'_> {
         let look_up = |request: EncodeRequest| {
             let meeting = &meeting;
             async move {
-                let place = Place {
+                let scope = CacheScope {
                     route: self.route.generation,
                     epoch,
                     tenant: self.tenant,
@@ -116,8 +116,8 @@ impl Encoding<'_> {
                 };
                 match &self.shared.cache {
                     // Routes for unlisted ids have no number of their own.
-                    Some(cache) if self.route.remote() && place.route > 0 && cache::applies(&request) => {
-                        cache.encode(place, request, |request| self.send(epoch, request)).await
+                    Some(cache) if self.route.remote() && scope.route > 0 && cache::applies(&request) => {
+                        cache.encode(scope, request, |request| self.send(epoch, request)).await
                     }
                     _ => Ok(self.send(epoch, request).await?.0),
                 }
@@ -136,8 +136,8 @@ impl Encoding<'_> {
         };
         match meeting.unverified(epoch) {
             None => {}
-            Some(Unverified::Text(anchor)) => self.verify(epoch, anchor).await?,
-            Some(Unverified::Replicas(replicas)) => self.compare(epoch, replicas).await?,
+            Some(PendingCheck::Text(anchor)) => self.verify(epoch, anchor).await?,
+            Some(PendingCheck::Replicas(replicas)) => self.compare(epoch, replicas).await?,
         }
         Ok(response)
     }

@@ -204,7 +204,7 @@ struct MeetingState {
 
 /// The checks that an answer still needs.
 #[derive(Debug)]
-pub(super) enum Unverified {
+pub(super) enum PendingCheck {
     /// For one provider: its oldest text in the answer must come out the same.
     Text(Anchor),
     /// For replicas: they must agree with their first vectors.
@@ -226,7 +226,7 @@ impl Meeting {
     }
 
     /// The vectors or replicas not yet found to agree. `None` if all vectors come from one attempt.
-    pub(super) fn unverified(self, epoch: &Epoch) -> Option<Unverified> {
+    pub(super) fn unverified(self, epoch: &Epoch) -> Option<PendingCheck> {
         let MeetingState { oldest, newest } = self.0.into_inner();
         let oldest = oldest?;
         let newest = newest.into_iter().map(|(replica, attempt)| Origin { replica, attempt });
@@ -240,10 +240,10 @@ impl Meeting {
             .map(|origin| origin.replica)
             .collect();
         if epoch.several {
-            return (!unknown.is_empty()).then_some(Unverified::Replicas(unknown));
+            return (!unknown.is_empty()).then_some(PendingCheck::Replicas(unknown));
         }
         let known = unknown.is_empty() && epoch.knows(oldest.row.origin);
-        (!known).then_some(Unverified::Text(oldest))
+        (!known).then_some(PendingCheck::Text(oldest))
     }
 }
 

@@ -102,7 +102,7 @@ mod tests {
     use tokio::{sync::watch, time::sleep};
 
     use super::*;
-    use crate::routing::{Fixed, Router, RoutingConfig};
+    use crate::routing::{ConfiguredEncoders, Router, RoutingConfig};
 
     /// Reads the list of an open provider. A list that hangs is skipped, except the first time.
     #[derive(Debug, Default)]
@@ -166,10 +166,10 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_provider_that_hangs_on_its_list_holds_up_no_health_check() {
         let lister = Arc::new(Lister::default());
-        let fixed = Fixed {
+        let fixed = ConfiguredEncoders {
             name: "lister".to_owned(),
             backend: Arc::<Lister>::clone(&lister),
             remote: true,

@@ -94,12 +94,12 @@ impl Memory {
 
 /// The stored fingerprints of one provider.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct ProviderFingerprints {
     memory: Arc<Memory>,
     settings: Provider,
 }
 
-impl Kept {
+impl ProviderFingerprints {
     pub(crate) fn new(memory: Arc<Memory>, provider: &Provider) -> Self {
         Self {
             memory,

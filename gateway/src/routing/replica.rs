@@ -8,7 +8,7 @@ use isomer_proto::{common::v1::Usage, encoder::v1::Encoder};
 use isomer_usage::Count;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{breaker::BreakerRules, memory::Kept, peer::Peer, space::Fingerprint};
+use super::{breaker::BreakerRules, memory::ProviderFingerprints, peer::Peer, space::Fingerprint};
 
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -20,7 +20,7 @@ pub(crate) struct Replica {
     /// US dollars per million tokens; 0 if it is free or unknown.
     pub(crate) price_per_million_tokens: f64,
     /// Its stored fingerprints; `None` for encoders in the configuration.
-    pub(super) kept: Option<Kept>,
+    pub(super) fingerprints: Option<ProviderFingerprints>,
     /// False for encoders of this process. They have no health checks, and have their own cache.
     pub(crate) remote: bool,
     /// Its encoders when last listed.
@@ -39,7 +39,7 @@ impl Replica {
             backend,
             check: CheckOptions::default(),
             price_per_million_tokens: 0.0,
-            kept: None,
+            fingerprints: None,
             remote,
             known: Mutex::default(),
         }
@@ -51,7 +51,7 @@ impl Replica {
 
     /// Its first fingerprint of an encoder, if known.
     pub(super) fn first(&self, encoder_id: &str) -> Option<Arc<Fingerprint>> {
-        self.kept.as_ref()?.first(encoder_id)
+        self.fingerprints.as_ref()?.first(encoder_id)
     }
 
     /// A part of `count` in which usage has the registry's price, whatever the provider reports.

@@ -74,7 +74,7 @@ impl Claim {
             Some(first) => first,
             None => {
                 let taken = Arc::new(taken);
-                if let Some(kept) = &self.replica.kept {
+                if let Some(kept) = &self.replica.fingerprints {
                     kept.keep(encoder_id, &taken).await;
                 }
                 *self.state() = State::Held(Some(taken), identity);

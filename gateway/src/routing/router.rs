@@ -26,9 +26,9 @@ use super::{
     config::RoutingConfig,
     content::{Content, Texts},
     health,
-    memory::{Kept, Memory},
+    memory::{Memory, ProviderFingerprints},
     metrics,
-    outgoing::Outgoing,
+    outgoing_request::OutgoingRequest,
     policy::{Policy, SendOptions},
     replica::Replica,
     space::Fingerprint,
@@ -49,7 +49,7 @@ pub struct Router {
 
 /// Encoders from the configuration rather than the registry.
 #[derive(Debug)]
-pub struct Fixed {
+pub struct ConfiguredEncoders {
     /// Name for display: `this process`, an address.
     pub name: String,
     /// The backend that serves them.
@@ -61,7 +61,7 @@ pub struct Fixed {
 
 /// Vectors and their price.
 #[derive(Debug)]
-pub struct Answer {
+pub struct PricedVectors {
     /// The vectors.
     pub response: EncodeResponse,
     /// Cost of the tokens at the prices of the providers that were used, in billionths of a US
@@ -96,17 +96,19 @@ impl Router {
     pub(crate) async fn new(
         config: RoutingConfig,
         memory: Option<Arc<Memory>>,
-        fixed: Vec<Fixed>,
+        fixed: Vec<ConfiguredEncoders>,
         mut providers: watch::Receiver<Arc<[Provider]>>,
         connect: impl Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync + 'static,
     ) -> Self {
         metric_names::describe(metrics::ALL);
-        let fixed = fixed.into_iter().map(|Fixed { name, backend, remote }| Member {
-            open: backend.is_open(),
-            replica: Arc::new(Replica::new(name, backend, remote, config.breaker())),
-            settings: None,
-            encoders: Vec::new(),
-        });
+        let fixed = fixed
+            .into_iter()
+            .map(|ConfiguredEncoders { name, backend, remote }| Member {
+                open: backend.is_open(),
+                replica: Arc::new(Replica::new(name, backend, remote, config.breaker())),
+                settings: None,
+                encoders: Vec::new(),
+            });
         let shared = Arc::new(Shared {
             cache: (config.cache_bytes > 0).then(|| Cache::new(config.cache_bytes)),
             table: RwLock::default(),
@@ -297,7 +299,7 @@ impl Shared {
     {
         let once = matches!(replicas, [replica] if replica.peer.is_here());
         let encoder = request.encoder().map(ToOwned::to_owned);
-        let outgoing = &Outgoing::new(request, once);
+        let outgoing = &OutgoingRequest::new(request, once);
         let order = SendOptions {
             kind: "provider",
             hint: "`isomer providers list` shows the state of each; start it, or correct its address",
@@ -345,7 +347,7 @@ impl Shared {
     fn member(&self, provider: Provider) -> Member {
         let backend = (self.connect)(&provider).unwrap_or_else(|fault| {
             tracing::error!(provider = provider.id, %fault, "provider cannot be used");
-            Arc::new(Unusable(fault))
+            Arc::new(UnusableProvider(fault))
         });
         let mut encoders: Vec<String> = provider.encoders.keys().cloned().collect();
         encoders.sort();
@@ -361,7 +363,10 @@ impl Shared {
     pub(super) fn replica(&self, provider: &Provider, backend: Arc<dyn EncoderBackend>) -> Replica {
         let mut replica = Replica::new(provider.id.clone(), backend, true, self.policy.config.breaker());
         replica.check = CheckOptions::of(provider);
-        replica.kept = self.memory.clone().map(|memory| Kept::new(memory, provider));
+        replica.fingerprints = self
+            .memory
+            .clone()
+            .map(|memory| ProviderFingerprints::new(memory, provider));
         replica.price_per_million_tokens = provider.price_per_million_tokens;
         replica
     }
@@ -402,10 +407,10 @@ pub(super) fn settings(provider: &Provider) -> Provider {
 /// Stands for a provider whose record does not allow a connection: every call fails with the
 /// reason.
 #[derive(Debug)]
-struct Unusable(Fault);
+struct UnusableProvider(Fault);
 
 #[tonic::async_trait]
-impl EncoderBackend for Unusable {
+impl EncoderBackend for UnusableProvider {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
         Err(self.0.clone())
     }

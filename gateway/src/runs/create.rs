@@ -65,7 +65,7 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
             return Status::from(fault.hint("send the request again")).into_http();
         }
     };
-    let gone = Gone(Arc::default());
+    let gone = DisconnectFlag(Arc::default());
     let left = Arc::clone(&gone.0);
     // Runs in a separate task. Otherwise a client that disconnects at the right moment would get a
     // run without a payer.
@@ -75,9 +75,9 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
 }
 
 /// When dropped, records that the client has disconnected.
-struct Gone(Arc<AtomicBool>);
+struct DisconnectFlag(Arc<AtomicBool>);
 
-impl Drop for Gone {
+impl Drop for DisconnectFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -110,7 +110,7 @@ async fn make(
             abandon(&follower, run.id).await;
         }
     }
-    Response::from_parts(head, Body::new(Replayed(frames)))
+    Response::from_parts(head, Body::new(ReplayedBody(frames)))
 }
 
 /// Records the payer before the client learns the run's id. While the database is unavailable, the
@@ -155,9 +155,9 @@ async fn frames(mut body: Body) -> Result<(VecDeque<Frame<Bytes>>, Vec<u8>), axu
 }
 
 /// Replays a body that has already been read.
-struct Replayed(VecDeque<Frame<Bytes>>);
+struct ReplayedBody(VecDeque<Frame<Bytes>>);
 
-impl http_body::Body for Replayed {
+impl http_body::Body for ReplayedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -21,23 +21,23 @@ const LONGEST_REASON: usize = 900;
 
 /// A run's deferred charge, and the state for following the run.
 #[derive(Debug)]
-pub(super) struct Following {
+pub(super) struct RunFollower {
     pub(super) access: Access,
     pub(super) runs: RunServiceClient<Servers>,
-    pub(super) pace: Intervals,
-    pub(super) tab: DeferredCharge,
+    pub(super) intervals: Intervals,
+    pub(super) deferred: DeferredCharge,
 }
 
 type Ending = Pin<Box<dyn Future<Output = Option<Run>> + Send>>;
 
-impl Following {
+impl RunFollower {
     /// Charges the run's usage until the run has ended or another process has taken over its
     /// deferred charge. The end is both watched and polled, because a run may be deleted the moment
     /// it has ended.
     pub(super) async fn follow(mut self) {
-        let id = self.tab.work().trim_start_matches(PREFIX).to_owned();
+        let id = self.deferred.work().trim_start_matches(PREFIX).to_owned();
         let mut ending = end_of(self.runs.clone(), id.clone(), Duration::ZERO);
-        let mut wait = self.pace.look;
+        let mut wait = self.intervals.look;
         let mut last: Option<Run> = None;
         let mut stopping = false;
         loop {
@@ -59,7 +59,7 @@ impl Following {
                 },
             };
             let charged = match seen {
-                Ok(run) => match self.tab.charge(used(&run)).await {
+                Ok(run) => match self.deferred.charge(used(&run)).await {
                     Ok(true) => Ok(run),
                     Ok(false) => return,
                     Err(fault) => {
@@ -79,18 +79,18 @@ impl Following {
             match charged {
                 Ok(run) if ended(&run) => return self.close().await,
                 Ok(_) => {
-                    wait = self.pace.look;
-                    if let Err(fault) = self.tab.check().await
+                    wait = self.intervals.look;
+                    if let Err(fault) = self.deferred.check().await
                         && fault.code != Code::Unavailable
                     {
                         self.stop(&id, &fault, &mut stopping).await;
                     }
                 }
                 Err(fault) => {
-                    if wait == self.pace.look {
+                    if wait == self.intervals.look {
                         tracing::warn!(run = id, %fault, "what a run uses cannot be charged now; trying again");
                     }
-                    wait = (wait * 2).min(self.pace.longest);
+                    wait = (wait * 2).min(self.intervals.longest);
                 }
             }
         }
@@ -115,8 +115,8 @@ impl Following {
         if std::mem::replace(stopping, true) {
             return;
         }
-        tracing::warn!(run = id, payer = self.tab.principal(), reason = %fault.reason, failed = ?failed, "a run is stopped");
-        let target = format!("run:{id} of {}: {}", self.tab.principal(), fault.reason);
+        tracing::warn!(run = id, payer = self.deferred.principal(), reason = %fault.reason, failed = ?failed, "a run is stopped");
+        let target = format!("run:{id} of {}: {}", self.deferred.principal(), fault.reason);
         let outcome = failed.as_ref().map_or(Ok(()), Err);
         if let Err(fault) = self
             .access
@@ -129,10 +129,10 @@ impl Following {
     }
 
     async fn close(&self) {
-        if let Err(fault) = self.tab.close().await {
+        if let Err(fault) = self.deferred.close().await {
             // The process that takes it over finds that the run has ended and that nothing is left
             // to charge.
-            tracing::warn!(work = self.tab.work(), %fault, "a deferred charge stays open");
+            tracing::warn!(work = self.deferred.work(), %fault, "a deferred charge stays open");
         }
     }
 }

@@ -59,7 +59,7 @@ pub struct Follower(Arc<Inner>);
 struct Inner {
     access: Access,
     runs: RunServiceClient<Servers>,
-    pace: Intervals,
+    intervals: Intervals,
     /// Runs that this process follows.
     followed: Arc<Mutex<HashSet<String>>>,
     stop: CancellationToken,
@@ -69,12 +69,12 @@ struct Inner {
 impl Follower {
     /// Takes over the runs without a follower, and follows each run that is opened from now on.
     /// Must be called inside a Tokio runtime.
-    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Intervals) -> Self {
+    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, intervals: Intervals) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
             access,
             runs: RunServiceClient::new(runs).max_decoding_message_size(max_message_bytes),
-            pace,
+            intervals,
             followed: Arc::default(),
             _stop: stop.clone().drop_guard(),
             stop,
@@ -98,9 +98,13 @@ impl Follower {
             Some(_) => used(run),
             None => Total::default(),
         };
-        let tab = self.0.access.open_tab(caller, &work(&run.id), already).await?;
-        if let Some(tab) = tab {
-            self.0.follow(tab);
+        let charge = self
+            .0
+            .access
+            .open_deferred_charge(caller, &work(&run.id), already)
+            .await?;
+        if let Some(charge) = charge {
+            self.0.follow(charge);
         }
         Ok(())
     }
@@ -116,16 +120,16 @@ impl Follower {
 }
 
 impl Inner {
-    fn follow(&self, tab: DeferredCharge) {
-        let work = tab.work().to_owned();
+    fn follow(&self, charge: DeferredCharge) {
+        let work = charge.work().to_owned();
         if !self.followed.lock().insert(work.clone()) {
             return;
         }
-        let following = follow::Following {
+        let following = follow::RunFollower {
             access: self.access.clone(),
             runs: self.runs.clone(),
-            pace: self.pace,
-            tab,
+            intervals: self.intervals,
+            deferred: charge,
         };
         let (stop, followed) = (self.stop.clone(), Arc::clone(&self.followed));
         let following = async move {
@@ -142,17 +146,17 @@ async fn take_over(inner: Weak<Inner>) {
     let mut away = false;
     loop {
         let Some(held) = inner.upgrade() else { return };
-        let taken = held.access.take_over_tabs().await;
+        let taken = held.access.take_over_deferred_charges().await;
         if let Err(fault) = &taken
             && !away
         {
             tracing::warn!(%fault, "runs left by other processes cannot be looked up; trying again");
         }
         away = taken.is_err();
-        taken.into_iter().flatten().for_each(|tab| held.follow(tab));
-        let (pace, stop) = (held.pace.take_over, held.stop.clone());
+        taken.into_iter().flatten().for_each(|charge| held.follow(charge));
+        let (intervals, stop) = (held.intervals.take_over, held.stop.clone());
         drop(held);
-        if stop.run_until_cancelled(tokio::time::sleep(pace)).await.is_none() {
+        if stop.run_until_cancelled(tokio::time::sleep(intervals)).await.is_none() {
             return;
         }
     }

@@ -7,7 +7,7 @@
 
 use axum::{extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use isomer_access::{Caller, Scope};
+use isomer_access::{AccessScope, Caller};
 use isomer_service_kit::{CALLER, Next, Wrap, wrap};
 
 const NAME: HeaderName = HeaderName::from_static(CALLER);
@@ -42,7 +42,7 @@ fn set(headers: &mut HeaderMap, caller: Option<&Caller>, creates: bool) {
 /// The caller that may see only its own runs; `None` for one that sees all runs.
 pub(crate) fn viewer(caller: Option<&Caller>) -> Option<&str> {
     caller
-        .filter(|caller| caller.is_counted() && !caller.scopes().has(Scope::Admin))
+        .filter(|caller| caller.is_counted() && !caller.scopes().has(AccessScope::Admin))
         .map(Caller::principal)
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    async fn caller(scopes: &[Scope]) -> (String, Caller) {
+    async fn caller(scopes: &[AccessScope]) -> (String, Caller) {
         let database = Database::open("sqlite::memory:").await.unwrap();
         let config = AccessConfig {
             mode: Mode::Required,
@@ -80,7 +80,7 @@ mod tests {
         )
     }
 
-    fn told(caller: Option<&Caller>, creates: bool) -> Option<String> {
+    fn owner_header(caller: Option<&Caller>, creates: bool) -> Option<String> {
         let mut headers = HeaderMap::new();
         // The client claims to be another caller.
         headers.insert(NAME, HeaderValue::from_static("key:another"));
@@ -90,16 +90,16 @@ mod tests {
 
     #[tokio::test]
     async fn callers_are_named_and_cannot_name_themselves() {
-        let (id, caller) = caller(&[Scope::Evaluate]).await;
-        assert_eq!(told(Some(&caller), false), Some(id.clone()));
-        assert_eq!(told(Some(&caller), true), Some(id));
-        assert_eq!(told(None, false), None);
+        let (id, caller) = caller(&[AccessScope::Evaluate]).await;
+        assert_eq!(owner_header(Some(&caller), false), Some(id.clone()));
+        assert_eq!(owner_header(Some(&caller), true), Some(id));
+        assert_eq!(owner_header(None, false), None);
     }
 
     #[tokio::test]
     async fn an_administrator_sees_all_and_owns_what_it_makes() {
-        let (id, caller) = caller(&[Scope::Evaluate, Scope::Admin]).await;
-        assert_eq!(told(Some(&caller), false), None);
-        assert_eq!(told(Some(&caller), true), Some(id));
+        let (id, caller) = caller(&[AccessScope::Evaluate, AccessScope::Admin]).await;
+        assert_eq!(owner_header(Some(&caller), false), None);
+        assert_eq!(owner_header(Some(&caller), true), Some(id));
     }
 }

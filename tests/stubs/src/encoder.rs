@@ -188,9 +188,9 @@ impl StubEncoder {
 }
 
 /// Counts a request as completed, also if its client disconnects.
-struct Counted(Arc<Mutex<InFlight>>);
+struct CompletionGuard(Arc<Mutex<InFlight>>);
 
-impl Counted {
+impl CompletionGuard {
     fn new(in_flight: &Arc<Mutex<InFlight>>) -> Self {
         let mut counts = in_flight.lock();
         counts.now += 1;
@@ -199,7 +199,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CompletionGuard {
     fn drop(&mut self) {
         self.0.lock().now -= 1;
     }
@@ -231,7 +231,7 @@ impl EncoderService for StubEncoder {
     }
 
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
-        let _counted = Counted::new(&self.in_flight);
+        let _counted = CompletionGuard::new(&self.in_flight);
         if self.unrecorded {
             return self.encode.answer(request).await;
         }

@@ -45,7 +45,7 @@ impl GrpcStub {
         let seen = Arc::clone(&calls);
         let router = Router::new().fallback(move |request: Request| {
             let path = request.uri().path().to_owned();
-            let service = Called {
+            let service = CallRecorder {
                 method: methods.get(path.as_str()).cloned(),
                 path,
                 calls: Arc::clone(&seen),
@@ -75,13 +75,13 @@ impl GrpcStub {
     }
 }
 
-struct Called {
+struct CallRecorder {
     method: Option<Method>,
     path: String,
     calls: Calls,
 }
 
-impl UnaryService<Vec<u8>> for Called {
+impl UnaryService<Vec<u8>> for CallRecorder {
     type Response = Vec<u8>;
     type Future = Ready<Result<tonic::Response<Vec<u8>>, Status>>;
 

@@ -88,10 +88,10 @@ pub struct Stub {
 
 /// The record of a stub's routes.
 #[derive(Debug, Clone, Default)]
-pub struct Record(Arc<Mutex<Received>>);
+pub struct Record(Arc<Mutex<CallLog>>);
 
 #[derive(Debug, Default)]
-struct Received {
+struct CallLog {
     calls: Vec<Call>,
     answered: usize,
     most_in_flight: usize,
@@ -111,7 +111,7 @@ impl Record {
     }
 }
 
-impl Received {
+impl CallLog {
     fn begin(&mut self, call: Call) {
         self.calls.push(call);
         self.most_in_flight = self.most_in_flight.max(self.calls.len() - self.answered);

@@ -32,8 +32,8 @@ pub struct Hub {
     pub repositories: BTreeMap<String, Files>,
     /// Paths that are listed in addition to the files.
     pub listed_too: Vec<String>,
-    /// Returns a file's etag, instead of [`Asked::etag`].
-    pub etag: Option<Box<dyn Fn(&Asked<'_>) -> String + Send + Sync>>,
+    /// Returns a file's etag, instead of [`FileRequest::etag`].
+    pub etag: Option<Box<dyn Fn(&FileRequest<'_>) -> String + Send + Sync>>,
     /// The status of every response about a repository.
     pub refuses: Option<u16>,
     /// Whether requests about a repository are never answered.
@@ -45,7 +45,7 @@ pub struct Hub {
 
 /// A file that is requested.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct FileRequest<'a> {
     pub repository: &'a str,
     pub path: &'a str,
     /// Its content.
@@ -54,7 +54,7 @@ pub struct Asked<'a> {
     pub number: usize,
 }
 
-impl Asked<'_> {
+impl FileRequest<'_> {
     /// An etag like the hub's for small files: forty hexadecimal digits, which are not the SHA-256
     /// of the content.
     pub fn etag(&self) -> String {
@@ -63,15 +63,15 @@ impl Asked<'_> {
     }
 }
 
-pub struct Running {
+pub struct HubServer {
     /// Its base URL.
     pub address: String,
     hub: Hub,
-    seen: Mutex<Seen>,
+    seen: Mutex<RequestLog>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct RequestLog {
     asked: Vec<String>,
     authorizations: Vec<String>,
     told: BTreeSet<String>,
@@ -87,9 +87,9 @@ impl Hub {
     }
 
     /// Serves the hub on a free port.
-    pub async fn serve(self) -> Arc<Running> {
+    pub async fn serve(self) -> Arc<HubServer> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let running = Arc::new(Running {
+        let running = Arc::new(HubServer {
             address: format!("http://{}", listener.local_addr().unwrap()),
             hub: self,
             seen: Mutex::default(),
@@ -104,7 +104,7 @@ impl Hub {
     }
 }
 
-impl Running {
+impl HubServer {
     /// Number of recorded requests that contain this text. A request is recorded as
     /// `info ORG/NAME@REVISION`, or as `file PATH FROM-TO` for a file that exists.
     pub fn asked(&self, part: &str) -> usize {
@@ -124,7 +124,7 @@ impl Running {
 }
 
 async fn info(
-    State(running): State<Arc<Running>>,
+    State(running): State<Arc<HubServer>>,
     Path((_, org, name, revision)): Path<(String, String, String, String)>,
     headers: HeaderMap,
 ) -> Response<Body> {
@@ -157,7 +157,7 @@ async fn info(
 }
 
 async fn file(
-    State(running): State<Arc<Running>>,
+    State(running): State<Arc<HubServer>>,
     Path((org, name, revision, path)): Path<(String, String, String, String)>,
     headers: HeaderMap,
 ) -> Response<Body> {
@@ -176,7 +176,7 @@ async fn file(
     }
     let (from, to) = range.split_once('-').unwrap();
     let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse::<usize>().unwrap().min(data.len() - 1));
-    let asked = Asked {
+    let asked = FileRequest {
         repository: &repository,
         path: &path,
         data,

@@ -1,6 +1,6 @@
 //! Stub servers that replace real ones in tests, one module per kind, the messages that several
-//! tests send ([`request`]), empty schemas of a real PostgreSQL ([`postgres`]), and waits for other
-//! tasks ([`wait`]).
+//! tests send ([`request`]), the errors that the protocol promises ([`promise`]), empty schemas of
+//! a real PostgreSQL ([`postgres`]), and waits for other tasks ([`wait`]).
 //!
 //! A stub records its requests. Its responses come from a closure, so that the test itself shows
 //! the special behaviour of its stub:
@@ -38,6 +38,7 @@ pub mod http;
 pub mod hub;
 pub mod openai;
 pub mod postgres;
+pub mod promise;
 pub mod raw;
 pub mod request;
 pub mod rpc;

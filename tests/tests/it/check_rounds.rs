@@ -1,9 +1,6 @@
 //! `isomer check --sequential`, killed between two rounds.
 
-use std::{
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::process::{Command, Stdio};
 
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
@@ -94,15 +91,13 @@ async fn killed_in_its_second_round_a_check_comes_to_the_same_gate_and_asks_for_
     let all = DATASETS * PAIRS * 2;
     assert_eq!(calm.calls(), all);
 
-    let slow = Answer::Slow(Duration::from_millis(150), Box::new(Answer::Good));
-    let stub = Stub::start(slow).await;
+    let stub = Stub::start(Answer::Held(Box::new(Answer::Good))).await;
+    // The first round has half of the data sets.
+    let answered = all / 2 + 8;
+    stub.script(vec![Answer::Good; answered]);
     let mut command = check(&home, &stub);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let start = Instant::now();
-    // The first round has half of the data sets.
-    while stub.calls() < all / 2 + 8 && start.elapsed() < Duration::from_secs(90) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    stub.wait_for_calls(answered + 1).await;
     // SIGKILL while some answers are in flight.
     first.kill().unwrap();
     first.wait().unwrap();
@@ -111,7 +106,7 @@ async fn killed_in_its_second_round_a_check_comes_to_the_same_gate_and_asks_for_
         (all / 2..all).contains(&asked),
         "killed in the second round, {asked} asked"
     );
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    stub.release();
 
     let report = finished(check(&home, &stub)).await;
     let kept = report["counters"]["texts_cached"].as_u64().unwrap() as usize;

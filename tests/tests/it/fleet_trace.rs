@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
-use isomer_fleet::{Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit, worker};
+use isomer_fleet::{Address, Dispatcher, Executor, FleetConfig, Kind, Lane, Queue, Unit, UnitOutput, worker};
 use isomer_retention::Holds;
 use isomer_service_kit::{
     Fault,
@@ -24,9 +24,9 @@ fn trace() -> String {
 }
 
 /// Responds with the trace of the current span.
-struct Traced;
+struct TraceExecutor;
 
-impl Executor for Traced {
+impl Executor for TraceExecutor {
     fn class(&self) -> &str {
         "x"
     }
@@ -37,9 +37,9 @@ impl Executor for Traced {
         _kind: Kind,
         _request: bytes::Bytes,
         _dispatch: Option<uuid::Uuid>,
-    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+    ) -> BoxFuture<'_, Result<UnitOutput, Fault>> {
         async {
-            Ok(Executed {
+            Ok(UnitOutput {
                 answer: trace().into_bytes().into(),
                 cacheable: true,
             })
@@ -67,7 +67,11 @@ async fn a_unit_belongs_to_the_trace_of_who_asked_for_it() {
     let queue = Queue::connect(&config).await.unwrap();
     let kinds = BTreeMap::from([(Kind::Transform, 1)]);
     let never = std::future::pending();
-    let working = worker::work((queue, blobs.clone()), Arc::new(Traced), kinds, never, Duration::ZERO);
+    let source = worker::UnitSource {
+        queue,
+        blobs: blobs.clone(),
+    };
+    let working = worker::work(source, Arc::new(TraceExecutor), kinds, never, Duration::ZERO);
     tokio::spawn(working);
     let queue = Queue::connect(&config).await.unwrap();
     let dispatcher = Dispatcher::open(queue, Holds::new(blobs)).await.unwrap();

@@ -14,11 +14,11 @@ use std::{
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{
-    Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Queue, Unit,
+    Address, Dispatcher, Executor, FleetConfig, Kind, Lane, Queue, Unit, UnitOutput,
     worker::{self, Summary},
 };
 use isomer_retention::{
-    Holds,
+    Holder, Holds,
     erasure::{Mode, Texts, erase},
 };
 use isomer_service_kit::Fault;
@@ -32,15 +32,15 @@ use tokio::{
 };
 
 /// The action of a test's worker on a request, given the number of earlier executions.
-type Act = Box<dyn Fn(&[u8], usize) -> BoxFuture<'static, Result<Executed, Fault>> + Send + Sync>;
+type Act = Box<dyn Fn(&[u8], usize) -> BoxFuture<'static, Result<UnitOutput, Fault>> + Send + Sync>;
 
-struct Acting {
+struct ScriptedExecutor {
     class: &'static str,
     begun: Arc<AtomicUsize>,
     act: Act,
 }
 
-impl Executor for Acting {
+impl Executor for ScriptedExecutor {
     fn class(&self) -> &str {
         self.class
     }
@@ -51,21 +51,21 @@ impl Executor for Acting {
         _kind: Kind,
         request: bytes::Bytes,
         _dispatch: Option<uuid::Uuid>,
-    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+    ) -> BoxFuture<'_, Result<UnitOutput, Fault>> {
         let before = self.begun.fetch_add(1, Ordering::SeqCst);
         (self.act)(&request, before)
     }
 }
 
-fn answer(text: impl Into<Vec<u8>>, cacheable: bool) -> Result<Executed, Fault> {
-    Ok(Executed {
+fn answer(text: impl Into<Vec<u8>>, cacheable: bool) -> Result<UnitOutput, Fault> {
+    Ok(UnitOutput {
         answer: text.into().into(),
         cacheable,
     })
 }
 
 /// Returns the request reversed, after a pause.
-fn reversed(request: &[u8], _before: usize) -> BoxFuture<'static, Result<Executed, Fault>> {
+fn reversed(request: &[u8], _before: usize) -> BoxFuture<'static, Result<UnitOutput, Fault>> {
     let text: Vec<u8> = request.iter().rev().copied().collect();
     async move {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -77,20 +77,24 @@ fn reversed(request: &[u8], _before: usize) -> BoxFuture<'static, Result<Execute
 struct Scene {
     nats: Nats,
     store: tempfile::TempDir,
+    /// The seconds of a unit's lease.
+    lease: u64,
 }
 
 impl Scene {
+    /// A worker that lives keeps its units, however busy the machine is.
     fn new() -> Self {
         Self {
             nats: Nats::start(),
             store: tempfile::tempdir().unwrap(),
+            lease: 60,
         }
     }
 
     fn config(&self) -> FleetConfig {
         FleetConfig {
             engine: self.nats.url(),
-            lease_seconds: 1,
+            lease_seconds: self.lease,
             republish_seconds: 1,
             attempts: 2,
             worker_wait_seconds: 30,
@@ -108,7 +112,7 @@ impl Scene {
     /// A worker in its own runtime.
     async fn worker(&self, class: &'static str, act: Act) -> (Arc<AtomicUsize>, Worker) {
         let begun = Arc::<AtomicUsize>::default();
-        let performer = Arc::new(Acting {
+        let performer = Arc::new(ScriptedExecutor {
             class,
             begun: Arc::clone(&begun),
             act,
@@ -126,9 +130,15 @@ impl Scene {
             ready.send(()).unwrap();
             let kinds = BTreeMap::from([(Kind::Transform, 2)]);
             let stopping = stopping.map(|_| ());
-            worker::work((queue, blobs), performer, kinds, stopping, Duration::ZERO)
-                .await
-                .unwrap()
+            worker::work(
+                worker::UnitSource { queue, blobs },
+                performer,
+                kinds,
+                stopping,
+                Duration::ZERO,
+            )
+            .await
+            .unwrap()
         });
         connected.await.unwrap();
         let worker = Worker {
@@ -248,7 +258,10 @@ async fn nor_does_an_answer_with_failures_of_a_unit_that_is_asked_for_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unit_that_ends_every_worker_is_given_up_with_its_reason() {
-    let scene = Scene::new();
+    let scene = Scene {
+        lease: 1,
+        ..Scene::new()
+    };
     let dispatcher = scene.dispatcher().await;
     let asked = tokio::spawn({
         let dispatcher = dispatcher.clone();
@@ -365,8 +378,17 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
         tokio::spawn(async move { dispatcher.request(unit("abc", "")).await })
     };
     // Two requesters want the unit and one of them leaves: the unit is kept.
-    let (leaving, staying) = (ask(&one), ask(&other));
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let staying = ask(&other);
+    found("the unit is queued", async || {
+        (queued(one.queue()).await == 1).then_some(())
+    })
+    .await;
+    let leaving = ask(&one.for_holder(&Holder::run("leaves").unwrap()));
+    found("the other waits too", async || {
+        let runs = one.queue().overview().await.unwrap().runs;
+        (!runs.is_empty()).then_some(())
+    })
+    .await;
     leaving.abort();
     assert!(leaving.await.unwrap_err().is_cancelled());
     one.wait_for_cancellations().await;
@@ -378,7 +400,7 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
         let dispatcher = one.clone();
         tokio::spawn(async move { dispatcher.request(unit("xyz", "")).await })
     };
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    found("it is queued", async || (queued(one.queue()).await == 1).then_some(())).await;
     alone.abort();
     assert!(alone.await.unwrap_err().is_cancelled());
     one.wait_for_cancellations().await;

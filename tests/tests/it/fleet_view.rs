@@ -14,7 +14,7 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use isomer_blobs::{BlobStore, StoreConfig};
 use isomer_fleet::{
-    Address, Dispatcher, Executed, Executor, FleetConfig, Kind, Lane, Overview, Queue, Unit, Wait, limits::Limits,
+    Address, Dispatcher, Executor, FleetConfig, Kind, Lane, Overview, Queue, Unit, UnitOutput, Wait, limits::Limits,
     worker,
 };
 use isomer_outbound::shared_limits::{SharedLimit, Terms};
@@ -24,23 +24,23 @@ use isomer_proto::eval::v1::{
 };
 use isomer_retention::{Holder, Holds};
 use isomer_service_kit::Fault;
-use isomer_stubs::wait::found;
+use isomer_stubs::{promise::promised, wait::found};
 use isomer_tests::{
     fleet::{Nats, Worker},
     home::Home,
     process::{Server, finish, isomer},
 };
 use serde_json::Value;
-use tonic::{Code, transport::Channel};
+use tonic::transport::Channel;
 
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 /// The limit of the lane that hangs.
 const KEY: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Answers requests of the active lane; others hang.
-struct Hanging(&'static str);
+struct HangingExecutor(&'static str);
 
-impl Executor for Hanging {
+impl Executor for HangingExecutor {
     fn class(&self) -> &str {
         self.0
     }
@@ -51,11 +51,11 @@ impl Executor for Hanging {
         _kind: Kind,
         request: bytes::Bytes,
         _dispatch: Option<uuid::Uuid>,
-    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+    ) -> BoxFuture<'_, Result<UnitOutput, Fault>> {
         if request.starts_with(b"hangs") {
             return std::future::pending().boxed();
         }
-        let answer = Executed {
+        let answer = UnitOutput {
             answer: request,
             cacheable: true,
         };
@@ -104,7 +104,13 @@ async fn a_run_is_told_what_its_next_unit_waits_for() {
         let (queue, blobs) = (Queue::connect(&config).await.unwrap(), blobs.clone());
         let kinds = BTreeMap::from([(Kind::Encode, 2)]);
         let never = std::future::pending();
-        let working = worker::work((queue, blobs), Arc::new(Hanging(class)), kinds, never, Duration::ZERO);
+        let working = worker::work(
+            worker::UnitSource { queue, blobs },
+            Arc::new(HangingExecutor(class)),
+            kinds,
+            never,
+            Duration::ZERO,
+        );
         tokio::spawn(working);
     };
     let queue = Queue::connect(&config).await.unwrap();
@@ -157,7 +163,7 @@ async fn a_run_is_told_what_its_next_unit_waits_for() {
     assert_eq!((fleet.workers.len(), fleet.runs.len()), (2, 1));
     let worker = fleet.workers.iter().find(|worker| worker.info.class == "x").unwrap();
     assert_eq!((worker.info.lanes.len(), worker.info.lanes[0].units), (1, 2));
-    assert!(worker.since <= worker.told, "{worker:?}");
+    assert!(worker.since <= worker.reported, "{worker:?}");
 
     // All calls that the lane's limit allows are in flight.
     let limits = Limits::connect(&Queue::connect(&config).await.unwrap()).await.unwrap();
@@ -283,7 +289,7 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
         (id.as_str(), "encode", MODEL)
     );
     let shown = page(server.address);
-    for part in ["no worker takes", "Table of lanes", "isomer worker --lanes encode=1"] {
+    for part in ["no worker", "Table of lanes", "isomer worker --lanes encode=1"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let address = server.address.to_string();
@@ -326,7 +332,10 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
     // The queue is gone: no fleet is reported, and the page gives the reason.
     nats.kill();
     let status = client.get_fleet(GetFleetRequest {}).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    promised(
+        "RunService.GetFleet UNAVAILABLE QUEUE_UNAVAILABLE",
+        &Fault::from_status(&status),
+    );
     let shown = page(server.address);
     assert!(!shown.contains("Table of lanes"), "{shown}");
     assert!(shown.contains("Table of runs"), "the rest is shown: {shown}");

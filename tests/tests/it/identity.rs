@@ -169,7 +169,7 @@ fn an_index_of_a_changed_encoder_is_refused_and_one_of_an_older_isomer_is_named(
         for command in [&run[..], &compare[..]] {
             let (code, stderr) = index(&home, command);
             assert!(
-                code != 0 && stderr.contains("holds vectors that differ"),
+                code != 0 && stderr.contains("vectors that differ"),
                 "{what}: {code} {stderr}"
             );
         }
@@ -228,4 +228,26 @@ fn a_name_is_in_every_output_and_the_identity_is_that_of_the_files() {
     let counted = |what: &str| third["counters"][what].as_u64().unwrap();
     assert_eq!((counted("texts_encoded"), counted("scores_computed")), (0, 0));
     assert!(counted("scores_cached") > 0);
+}
+
+#[test]
+fn cached_vectors_of_other_instructions_are_computed_again() {
+    let Some(home) = Home::with_models(&[MODEL]) else {
+        return;
+    };
+    let (cache, texts) = (home.path().join("vectors"), home.path().join("texts.txt"));
+    fs::write(&texts, "the river\n").unwrap();
+    let spaces = |instructions: &str| {
+        let mut embed = isomer(&home);
+        embed
+            .args(["embed", "--model", MODEL, "--input"])
+            .arg(&texts)
+            .env("ISOMER_EMBED__CACHE_DIR", &cache)
+            .env("ISOMER_EMBED__INSTRUCTIONS", instructions);
+        let (code, _, stderr) = finish(&mut embed);
+        assert_eq!(code, 0, "{stderr}");
+        fs::read_dir(&cache).unwrap().count()
+    };
+    assert_eq!([spaces("portable"), spaces("portable")], [1, 1]);
+    assert_eq!(spaces("best"), 2, "every supported machine has vector instructions");
 }

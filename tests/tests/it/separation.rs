@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use isomer_stubs::openai::{Answer, Seen, Stub};
+use isomer_stubs::openai::{Answer, ReceivedRequest, Stub};
 use isomer_tests::{
     home::Home,
     process::{check_into_report, finish, isomer},
@@ -239,7 +239,7 @@ async fn the_generator_writes_look_alikes_and_words_are_swapped_where_they_are_a
     );
     // One call per text for the rewrites at the suite's temperature, and one call per text for the
     // look-alikes at 1.
-    let temperatures: Vec<f64> = stub.seen().iter().map(Seen::temperature).collect();
+    let temperatures: Vec<f64> = stub.seen().iter().map(ReceivedRequest::temperature).collect();
     let at = |wanted: f64| temperatures.iter().filter(|t| (**t - wanted).abs() < 1e-9).count();
     assert_eq!((at(0.0), at(1.0), temperatures.len()), (24, 24, 48));
     assert_eq!(report["counters"]["generator_calls"], 48);

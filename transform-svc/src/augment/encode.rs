@@ -9,7 +9,7 @@ use std::{
 use futures::{StreamExt, stream::FuturesUnordered};
 use isomer_encoder_client::{
     EncoderClient,
-    answer::{self, Asked},
+    answer::{self, ExpectedAnswer},
     batches,
 };
 use isomer_proto::{
@@ -21,7 +21,7 @@ use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::kept::Memory;
+use super::cached_vectors::Memory;
 
 /// Maximum number of concurrent requests to the encoder. Variants that arrive in the meantime wait
 /// and are sent together.
@@ -31,7 +31,7 @@ const BATCH_TEXTS: usize = 256;
 
 /// Parameters of the encoder requests.
 #[derive(Debug, Clone)]
-pub(super) struct Asking {
+pub(super) struct EncodeParameters {
     pub(super) channel: GrpcChannel,
     pub(super) encoder_id: String,
     pub(super) prompt: Option<Prompt>,
@@ -63,8 +63,8 @@ impl Vectors {
 
     /// Whether each text was truncated; empty if the encoder did not report it for all texts.
     pub(super) fn truncated(&self, texts: &[Arc<str>]) -> Vec<bool> {
-        let told: Option<Vec<bool>> = texts.iter().map(|text| self.cut.get(text).copied()).collect();
-        told.unwrap_or_default()
+        let cut_flags: Option<Vec<bool>> = texts.iter().map(|text| self.cut.get(text).copied()).collect();
+        cut_flags.unwrap_or_default()
     }
 
     /// Number of columns; 0 if nothing was encoded.
@@ -109,11 +109,11 @@ impl Vectors {
             Fault::precondition("BAD_VECTORS", message).hint("the encoder service is at fault; check what it serves")
         };
         answer::one_space(&mut self.space, answer.vector_space.as_ref()).map_err(unusable)?;
-        let asked = Asked {
+        let expected = ExpectedAnswer {
             dimensions,
-            ..Asked::floats(batch.len())
+            ..ExpectedAnswer::floats(batch.len())
         };
-        let matrix = answer::matrix(&answer, asked).map_err(unusable)?;
+        let matrix = answer::matrix(&answer, expected).map_err(unusable)?;
         let cols = matrix.cols as usize;
         if self.cols != 0 && self.cols != cols {
             return Err(unusable(format!("{cols} columns after {}", self.cols)));
@@ -139,7 +139,7 @@ impl Vectors {
     }
 }
 
-pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
+pub(super) async fn describe(asking: &EncodeParameters) -> Result<Encoder, Fault> {
     let client = EncoderClient::new(asking.channel.clone());
     let encoder = client.describe(&asking.encoder_id).await;
     let encoder = encoder.map_err(|status| of_encoder(&status))?;
@@ -150,7 +150,7 @@ pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
 /// encoded once. A variant is not encoded if its vector is cached in the space that the originals'
 /// response names.
 pub(super) async fn encode(
-    asking: &Asking,
+    asking: &EncodeParameters,
     encoder: &Encoder,
     originals: Vec<Arc<str>>,
     mut variants: mpsc::UnboundedReceiver<Arc<str>>,
@@ -216,7 +216,7 @@ fn batch(waiting: &mut VecDeque<Arc<str>>, most: usize) -> Option<Vec<Arc<str>>>
     (count > 0).then(|| waiting.drain(..count).collect())
 }
 
-fn request(asking: &Asking, batch: &[Arc<str>]) -> EncodeRequest {
+fn request(asking: &EncodeParameters, batch: &[Arc<str>]) -> EncodeRequest {
     let inputs = batch.iter().map(|text| Input {
         input: Some(input::Input::Text(text.to_string())),
     });

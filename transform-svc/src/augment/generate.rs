@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::transform::v1::{Check, MissingReason, MissingVariant, TextItem, TransformResult, Variants};
 use isomer_service_kit::Fault;
 
-use super::{Augmentation, Generated, incomplete, needed, spec::is_there};
+use super::{Augmentation, GeneratedVariants, incomplete, needed, spec::is_there};
 use crate::{
     engine::Engine,
     service::{Totals, convert},
@@ -23,7 +23,7 @@ pub(super) async fn run(
     augmentation: Augmentation,
     items: &[TextItem],
     mut arrived: impl FnMut(&str),
-) -> Result<Generated, Fault> {
+) -> Result<GeneratedVariants, Fault> {
     let began = Instant::now();
     let Augmentation {
         sources,
@@ -36,14 +36,14 @@ pub(super) async fn run(
         let plan = Arc::clone(&source.plan);
         Arc::clone(engine)
             .run(Arc::clone(&source.plan), source.jobs)
-            .map_ok(move |(job, finished)| {
-                let results = convert::results(&plan, &job, &finished);
+            .map_ok(move |(job, done)| {
+                let results = convert::results(&plan, &job, &done);
                 let mut totals = Totals::default();
                 // A text that was only looked up in the cache does not count as failed.
-                if !finished.missing {
-                    totals.add(&plan, &finished, &results);
+                if !done.is_missing() {
+                    totals.add(&plan, &done, &results);
                 }
-                (results, totals, finished.missing)
+                (results, totals, done.is_missing())
             })
             // An error that concerns all texts of a source ends that source.
             .scan(false, |ended, item| {
@@ -126,7 +126,7 @@ pub(super) async fn run(
     if fail && let Some((item, missing)) = items.iter().find_map(|item| Some((item, needed(item)?))) {
         return Err(incomplete(item.index as usize, &item.id, missing));
     }
-    Ok(Generated {
+    Ok(GeneratedVariants {
         items,
         totals,
         took: began.elapsed(),

@@ -12,9 +12,9 @@
 //!
 //! Generation and encoding overlap, so a call takes about as long as the longer of the two.
 
+mod cached_vectors;
 mod encode;
 mod generate;
-mod kept;
 mod mode;
 pub mod pool;
 mod space;
@@ -40,9 +40,9 @@ use crate::{
     error::TransformError,
     service::Totals,
 };
-use encode::{Asking, Vectors};
-pub(crate) use kept::VariantVectors;
-use kept::Whose;
+pub(crate) use cached_vectors::VariantVectors;
+use cached_vectors::VectorKeyContext;
+use encode::{EncodeParameters, Vectors};
 pub use pool::{Pooling, Recipe};
 use spec::Augmentation;
 pub use spec::MAX_SOURCES;
@@ -52,7 +52,7 @@ const ORIGINAL_WEIGHT: f64 = 0.75;
 
 /// Variants of a request, and the cost of generating them.
 #[derive(Debug, Default)]
-pub(crate) struct Generated {
+pub(crate) struct GeneratedVariants {
     /// One entry per item, in the order of the request.
     pub(crate) items: Vec<Variants>,
     pub(crate) totals: Totals,
@@ -65,7 +65,7 @@ pub(crate) async fn augment(
     caller: Caller,
     spec: Option<AugmentationSpec>,
     items: &[TextItem],
-) -> Result<Generated, Fault> {
+) -> Result<GeneratedVariants, Fault> {
     let wanted = spec::read(spec, items.len())?;
     if wanted.is_cascade() {
         return Err(invalid(
@@ -144,15 +144,16 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
 /// Generates variants, encodes them and pools the vectors.
 pub(crate) async fn encode_augmented(
     engine: &Arc<Engine>,
-    (channel, kept): (GrpcChannel, Option<&VariantVectors>),
+    channel: GrpcChannel,
+    stored: Option<&VariantVectors>,
     caller: Caller,
     request: EncodeAugmentedRequest,
-) -> Result<(EncodeAugmentedResponse, Generated), Fault> {
+) -> Result<(EncodeAugmentedResponse, GeneratedVariants), Fault> {
     let vectorial = read_vectorial(&request)?;
     let items = request.items;
     let wanted = spec::read(request.spec, items.len())?;
     let evidence = request.evidence;
-    let asking = Asking {
+    let asking = EncodeParameters {
         channel,
         encoder_id: request.encoder_id,
         prompt: vectorial.prompt,
@@ -160,9 +161,9 @@ pub(crate) async fn encode_augmented(
         priority: wanted.priority(),
     };
     // Vectors of bulk requests are not useful to queries.
-    let memory = kept.filter(|_| wanted.uses_caches() && wanted.priority() == Priority::Interactive);
+    let memory = stored.filter(|_| wanted.uses_caches() && wanted.priority() == Priority::Interactive);
     let memory = memory.map(|kept| {
-        kept.of(&Whose {
+        kept.of(&VectorKeyContext {
             address: &request.encoder_address,
             encoder: &asking.encoder_id,
             prompt: asking.prompt.as_ref(),
@@ -248,7 +249,7 @@ fn pooled(
     recipe: &Recipe,
     originals: &[Arc<str>],
     vectors: &Vectors,
-    generated: &mut Generated,
+    generated: &mut GeneratedVariants,
     fail: bool,
 ) -> Result<(Matrix, Vec<ItemError>), Fault> {
     let cols = vectors.cols();

@@ -257,8 +257,11 @@ mod tests {
         for scores in [&[0.75][..], &[0.4, 0.1], &[0.75, 0.7]] {
             assert!(augments(rule, scores), "{scores:?}");
         }
-        let told = self::rule(&rule).unwrap().plain(&[0.75, 0.5]).unwrap().unwrap();
-        assert!(told.contains("2 results, best score 0.75, gap 0.25"), "{told}");
+        let explanation = self::rule(&rule).unwrap().plain(&[0.75, 0.5]).unwrap().unwrap();
+        assert!(
+            explanation.contains("2 results, best score 0.75, gap 0.25"),
+            "{explanation}"
+        );
     }
 
     #[test]
@@ -268,7 +271,7 @@ mod tests {
             ..CascadeRule::default()
         });
         let rule = rule.unwrap();
-        assert!(rule.plain(&[0.1, 0.4, 0.5]).unwrap_err().contains("before the higher"));
+        assert!(rule.plain(&[0.1, 0.4, 0.5]).unwrap_err().contains("higher"));
         assert!(rule.plain(&[f64::NAN]).is_err());
         assert!(rule.plain(&[0.4, 0.4, 0.1]).is_ok(), "equal scores are in order");
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::mode::{self, Mode};
 use crate::{
-    engine::{CacheAccess, Caller, Engine, Job, Plan, Requested},
+    engine::{CacheAccess, Caller, Engine, Job, Plan, TransformationRequest},
     error::TransformError,
     service::convert,
 };
@@ -116,7 +116,7 @@ impl Augmentation {
 /// The parts of a spec that can be validated without a generator, so that an invalid request is
 /// refused immediately.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct UnresolvedSpec {
     sources: Vec<VariantSource>,
     spec: AugmentationSpec,
     budget: Option<Duration>,
@@ -133,7 +133,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into
 }
 
 /// Reads the spec of a request with `texts` texts.
-pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wanted, Fault> {
+pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<UnresolvedSpec, Fault> {
     let mut spec = spec.unwrap_or_default();
     let mode = mode::read(&spec)?;
     let priority = choice("spec.priority", spec.priority)?.unwrap_or(if texts > INTERACTIVE_TEXTS {
@@ -169,7 +169,7 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
     }
     for (index, source) in sources.iter().enumerate() {
         let field = format!("spec.sources[{index}].transformation");
-        let requested = Requested::read(source.transformation.as_ref(), &field)?;
+        let requested = TransformationRequest::read(source.transformation.as_ref(), &field)?;
         if !requested.transformation.declaration().augments {
             return Err(invalid(
                 field,
@@ -193,7 +193,7 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
     };
     let policy = choice("spec.partial_failure", spec.partial_failure)?;
     let fail = policy == Some(PartialFailurePolicy::Fail);
-    Ok(Wanted {
+    Ok(UnresolvedSpec {
         sources,
         spec,
         budget,
@@ -203,7 +203,7 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
     })
 }
 
-impl Wanted {
+impl UnresolvedSpec {
     /// Whether the request needs search evidence to augment anything.
     pub(crate) fn is_cascade(&self) -> bool {
         matches!(self.mode, Mode::Cascade(_))

@@ -42,9 +42,8 @@ pub enum ExchangeError {
     },
 }
 
-/// Counts of an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportCounts {
     /// Records written.
     pub records: usize,
     /// Entries that were skipped, because they lack parts of their key (an older version wrote
@@ -52,9 +51,8 @@ pub struct Exported {
     pub left_out: usize,
 }
 
-/// Counts of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportCounts {
     /// New entries.
     pub added: usize,
     /// Entries that the cache already had.
@@ -95,7 +93,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the name has another extension, or the cache or the file cannot be used.
-    pub fn export(&self, path: &Path) -> Result<Exported, ExchangeError> {
+    pub fn export(&self, path: &Path) -> Result<ExportCounts, ExchangeError> {
         match Form::of(path)? {
             Form::Jsonl => self.export_jsonl(path),
             Form::Parquet => self.export_parquet(path),
@@ -107,7 +105,7 @@ impl Cache {
     /// # Errors
     /// If the name has another extension, the cache or the file cannot be used, or a record is
     /// invalid; the error names its place. No record is stored then.
-    pub fn import(&self, path: &Path) -> Result<Imported, ExchangeError> {
+    pub fn import(&self, path: &Path) -> Result<ImportCounts, ExchangeError> {
         match Form::of(path)? {
             Form::Jsonl => self.import_jsonl(path),
             Form::Parquet => self.import_parquet(path),
@@ -118,8 +116,8 @@ impl Cache {
     ///
     /// # Errors
     /// If the cache or the file cannot be used.
-    pub fn export_jsonl(&self, path: &Path) -> Result<Exported, ExchangeError> {
-        let mut exported = Exported::default();
+    pub fn export_jsonl(&self, path: &Path) -> Result<ExportCounts, ExchangeError> {
+        let mut exported = ExportCounts::default();
         whole_file(path, |file| {
             let mut out = BufWriter::new(file);
             for record in self.records() {
@@ -143,15 +141,15 @@ impl Cache {
     /// # Errors
     /// If the cache or the file cannot be used, or a line is not a cache record; the error names
     /// its number. No record is stored then.
-    pub fn import_jsonl(&self, path: &Path) -> Result<Imported, ExchangeError> {
+    pub fn import_jsonl(&self, path: &Path) -> Result<ImportCounts, ExchangeError> {
         each_line(path, |_, _| Ok(()))?;
-        let mut imported = Imported::default();
+        let mut imported = ImportCounts::default();
         each_line(path, |key, entry| self.keep(&mut imported, key, &entry))?;
         Ok(imported)
     }
 
     /// Stores an entry if the cache does not have it yet.
-    pub(super) fn keep(&self, imported: &mut Imported, key: Key, entry: &Entry) -> Result<(), ExchangeError> {
+    pub(super) fn keep(&self, imported: &mut ImportCounts, key: Key, entry: &Entry) -> Result<(), ExchangeError> {
         if self.get(&key)?.is_some() {
             imported.known += 1;
         } else {
@@ -290,17 +288,17 @@ pub(super) mod tests {
         let file = folder.path().join("out.jsonl");
         assert_eq!(
             cache.export_jsonl(&file).unwrap(),
-            Exported {
+            ExportCounts {
                 records: 20,
                 left_out: 1
             }
         );
         let other = Cache::open(&folder.path().join("b")).unwrap();
-        assert_eq!(other.import_jsonl(&file).unwrap(), Imported { added: 20, known: 0 });
+        assert_eq!(other.import_jsonl(&file).unwrap(), ImportCounts { added: 20, known: 0 });
         for key in other.keys() {
             assert_eq!(other.get(&key).unwrap(), cache.get(&key).unwrap());
         }
-        assert_eq!(other.import_jsonl(&file).unwrap(), Imported { added: 0, known: 20 });
+        assert_eq!(other.import_jsonl(&file).unwrap(), ImportCounts { added: 0, known: 20 });
         // The same entries give the same file, in whatever order they were added.
         let again = folder.path().join("again.jsonl");
         other.export_jsonl(&again).unwrap();

@@ -35,7 +35,7 @@ pub struct KeyParts<'a> {
 /// The parts of a key that the other fields of an entry lack, so that the key can be computed again
 /// and verified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct GenerationKey {
     pub prompt_digest: String,
     /// The generator and its weights.
     pub generator_key: String,
@@ -53,8 +53,8 @@ pub struct Made {
 
 impl KeyParts<'_> {
     /// The parts that an entry stores.
-    pub fn made(&self) -> Made {
-        Made {
+    pub fn made(&self) -> GenerationKey {
+        GenerationKey {
             prompt_digest: self.prompt.to_owned(),
             generator_key: self.generator.to_owned(),
             temperature: self.temperature,

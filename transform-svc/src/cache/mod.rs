@@ -34,11 +34,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use isomer_segment_log::{Found, Segment, Writer};
+use isomer_segment_log::{Segment, SegmentRecord, Writer};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-pub use key::{Key, KeyParts, Made};
+pub use key::{GenerationKey, Key, KeyParts};
 pub use prune::Bounds;
 use segment::FORMAT;
 pub use shared::{GeneratorLocation, SharedCache};
@@ -74,7 +74,7 @@ pub struct Entry {
     pub language: String,
     /// The other parts of the entry's key; entries of older versions lack them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made: Option<Made>,
+    pub made: Option<GenerationKey>,
     /// The dispatch for which a worker generated the entry, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<String>,
@@ -158,14 +158,13 @@ struct Inner {
     /// Segments by number; `None` if a segment has been removed.
     segments: Vec<Option<Segment>>,
     numbers: HashMap<PathBuf, usize>,
-    index: HashMap<Key, Place>,
+    index: HashMap<Key, EntryLocation>,
     writer: Option<Writer>,
     corrupt_lines: u64,
 }
 
-/// The location of an entry.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct EntryLocation {
     segment: usize,
     offset: u64,
     length: usize,
@@ -217,8 +216,8 @@ impl Cache {
     /// and verified.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
         let mut inner = self.inner.lock();
-        let place = inner.index.get(key).copied()?;
-        let segment = inner.segments.get_mut(place.segment)?.as_mut()?;
+        let location = inner.index.get(key).copied()?;
+        let segment = inner.segments.get_mut(location.segment)?.as_mut()?;
         if self.bounds.age.is_over(segment.begun()) {
             inner.index.remove(key);
             return None;
@@ -226,7 +225,7 @@ impl Cache {
         segment.touch();
         let file = segment.file();
         drop(inner);
-        let found = isomer_segment_log::read(&file, FORMAT.framing, place.offset, place.length);
+        let found = isomer_segment_log::read(&file, FORMAT.framing, location.offset, location.length);
         match found.map(|json| json.and_then(|json| segment::decode(&json))) {
             Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
             // The line was removed or changed after it was indexed: count it and report a miss.
@@ -273,18 +272,18 @@ impl Cache {
         // afterwards loses nothing.
         let (offset, length) = writer
             .append(&json)
-            .and_then(|place| writer.flush().map(|()| place))
+            .and_then(|location| writer.flush().map(|()| location))
             .map_err(|error| CacheError::new("cannot write to the cache segment", &path, error))?;
         if let Some(&number) = inner.numbers.get(&path)
             && let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut)
             && segment.pass(offset, length)
         {
-            let place = Place {
+            let location = EntryLocation {
                 segment: number,
                 offset,
                 length,
             };
-            inner.index.insert(key, place);
+            inner.index.insert(key, location);
             return Ok(());
         }
         // The first line of a segment, or a line that follows those of another process, is indexed
@@ -323,7 +322,7 @@ impl Cache {
                 .extract_if(|path, _| !here.contains(path))
                 .map(|(_, number)| number)
                 .collect();
-            inner.index.retain(|_, place| !gone.contains(&place.segment));
+            inner.index.retain(|_, location| !gone.contains(&location.segment));
             for number in gone {
                 if let Some(segment) = inner.segments.get_mut(number) {
                     *segment = None;
@@ -355,13 +354,13 @@ impl Cache {
             .read_on(|json| segment::decode(json).map(|(key, _)| key))
             .map_err(|error| CacheError::new("cannot read the cache segment", path, error))?;
         for line in found {
-            let Found { offset, length, value } = line;
+            let SegmentRecord { offset, length, value } = line;
             match value {
                 Some(key) => {
                     let segment = number;
                     inner.index.insert(
                         key,
-                        Place {
+                        EntryLocation {
                             segment,
                             offset,
                             length,

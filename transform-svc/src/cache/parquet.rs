@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Cache, Entry, Key,
-    exchange::{ExchangeError, Exported, Imported, of_file, whole_file},
+    exchange::{ExchangeError, ExportCounts, ImportCounts, of_file, whole_file},
     record::Record,
 };
 
@@ -58,8 +58,8 @@ impl Cache {
     ///
     /// # Errors
     /// If the cache or the file cannot be used.
-    pub fn export_parquet(&self, path: &Path) -> Result<Exported, ExchangeError> {
-        let mut exported = Exported::default();
+    pub fn export_parquet(&self, path: &Path) -> Result<ExportCounts, ExchangeError> {
+        let mut exported = ExportCounts::default();
         whole_file(path, |file| {
             let broken = |error| of_file(path, unwritten(error));
             let schema = parse_message_type(SCHEMA).map_err(broken)?;
@@ -92,9 +92,9 @@ impl Cache {
     /// # Errors
     /// If the cache or the file cannot be used, or a row is not a cache record; the error names its
     /// number. No record is stored then.
-    pub fn import_parquet(&self, path: &Path) -> Result<Imported, ExchangeError> {
+    pub fn import_parquet(&self, path: &Path) -> Result<ImportCounts, ExchangeError> {
         each_row(path, |_, _| Ok(()))?;
-        let mut imported = Imported::default();
+        let mut imported = ImportCounts::default();
         each_row(path, |key, entry| self.keep(&mut imported, key, &entry))?;
         Ok(imported)
     }
@@ -243,8 +243,14 @@ mod tests {
         let exported = cache.export_parquet(&file).unwrap();
         assert_eq!((exported.records, exported.left_out), (20, 1));
         let other = Cache::open(&folder.path().join("b")).unwrap();
-        assert_eq!(other.import_parquet(&file).unwrap(), Imported { added: 20, known: 0 });
-        assert_eq!(other.import_parquet(&file).unwrap(), Imported { added: 0, known: 20 });
+        assert_eq!(
+            other.import_parquet(&file).unwrap(),
+            ImportCounts { added: 20, known: 0 }
+        );
+        assert_eq!(
+            other.import_parquet(&file).unwrap(),
+            ImportCounts { added: 0, known: 20 }
+        );
         // Both caches export to equal JSON lines.
         let lines = |cache: &Cache, name: &str| {
             let path = folder.path().join(name);
@@ -254,7 +260,7 @@ mod tests {
         assert_eq!(lines(&cache, "a.jsonl"), lines(&other, "b.jsonl"));
         let empty = Cache::open(&folder.path().join("c")).unwrap();
         empty.export_parquet(&file).unwrap();
-        assert_eq!(empty.import_parquet(&file).unwrap(), Imported::default());
+        assert_eq!(empty.import_parquet(&file).unwrap(), ImportCounts::default());
     }
 
     #[test]

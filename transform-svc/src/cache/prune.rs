@@ -9,7 +9,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use isomer_segment_log::{Hourly, MaxAge, Removed, Writer};
+use isomer_segment_log::{Hourly, MaxAge, Removal, Writer};
 
 use super::{Cache, CacheError, Inner, segment::FORMAT};
 
@@ -43,7 +43,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn prune(&self, bytes: u64) -> Result<Removed, CacheError> {
+    pub fn prune(&self, bytes: u64) -> Result<Removal, CacheError> {
         let mut inner = self.inner.lock();
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
         self.refresh(&mut inner)?;
@@ -54,7 +54,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn expire(&self) -> Result<Removed, CacheError> {
+    pub fn expire(&self) -> Result<Removal, CacheError> {
         let age = self.bounds.age;
         let mut inner = self.inner.lock();
         if let Some(done) = inner.writer.take_if(|writer| age.is_full(writer.begun())) {
@@ -103,13 +103,13 @@ impl Cache {
     }
 }
 
-fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Removed, CacheError> {
+fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Removal, CacheError> {
     let mut candidates = isomer_segment_log::list(directory, &FORMAT)
         .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
     // Names are in order of creation, which breaks ties between modification times.
     candidates.sort_by(|a, b| (a.changed, &a.path).cmp(&(b.changed, &b.path)));
     let mut total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
-    let mut pruned = Removed::default();
+    let mut pruned = Removal::default();
     for candidate in candidates {
         if total <= most {
             break;
@@ -209,7 +209,7 @@ mod tests {
         // The segment is in its last hour and is read.
         let cache = for_days(directory.path(), 30);
         assert_eq!(cache.get(&key(1)).unwrap(), Some(entry(1)));
-        assert_eq!(cache.expire().unwrap(), Removed::default());
+        assert_eq!(cache.expire().unwrap(), Removal::default());
         drop(cache);
         make_older(directory.path(), 30 * 24);
         // A cache without a maximum age still finds the entry, as does a cache that was opened

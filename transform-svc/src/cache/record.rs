@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Key, Made, is_false};
+use super::{Entry, GenerationKey, Key, is_false};
 
 /// One entry, flat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ impl Record {
             generator: self.generator,
             prompt: self.prompt,
             language: self.language,
-            made: Some(Made {
+            made: Some(GenerationKey {
                 prompt_digest: self.prompt_digest,
                 generator_key: self.generator_key,
                 temperature: self.temperature,

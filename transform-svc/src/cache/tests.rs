@@ -167,7 +167,7 @@ fn an_unwritable_place_is_an_error_that_names_it() {
 fn written_before(n: u32) -> Entry {
     Entry {
         dispatch: None,
-        made: (n > 1).then(|| Made {
+        made: (n > 1).then(|| GenerationKey {
             prompt_digest: "d1".into(),
             generator_key: "local:x".into(),
             temperature: 0.5,

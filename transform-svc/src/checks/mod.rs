@@ -39,11 +39,16 @@ pub fn run(kind: &Declaration, original: &str, transformed: &str, expected: Opti
     let language = expected
         .filter(|_| kind.needs_generator())
         .map(|expected| language::check(transformed, expected));
-    run_told(kind, original, transformed, language)
+    run_with_language(kind, original, transformed, language)
 }
 
 /// Like [`run`], with the detector's verdict on the text; `None` skips that check.
-pub fn run_told(kind: &Declaration, original: &str, transformed: &str, language: Option<LanguageCheck>) -> Vec<Check> {
+pub fn run_with_language(
+    kind: &Declaration,
+    original: &str,
+    transformed: &str,
+    language: Option<LanguageCheck>,
+) -> Vec<Check> {
     let text = transformed.trim();
     if !kind.needs_generator() {
         return if text.is_empty() {
@@ -54,8 +59,8 @@ pub fn run_told(kind: &Declaration, original: &str, transformed: &str, language:
     }
     let (before, after) = (words::count(original), words::count(text));
     // Texts with a different meaning are not rewrites.
-    let answer = (!kind.gives_several).then(|| answers::Answer::new(original, text, kind.changes_language()));
-    let of_answer = |check: fn(&answers::Answer<'_>) -> bool| answer.as_ref().is_some_and(check);
+    let answer = (!kind.gives_several).then(|| answers::AnswerContext::new(original, text, kind.changes_language()));
+    let of_answer = |check: fn(&answers::AnswerContext<'_>) -> bool| answer.as_ref().is_some_and(check);
     let holds = |check: Check| match check {
         Check::Identical => text.to_lowercase() == original.trim().to_lowercase(),
         Check::Empty => text.is_empty(),

@@ -13,7 +13,7 @@
 
 mod reasoning;
 
-use isomer_transformations::Answer;
+use isomer_transformations::AnswerForm;
 
 use crate::{list::without_mark, prompt::Purpose};
 
@@ -32,7 +32,7 @@ const QUOTES: &[(char, char)] = &[
 ];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleanedAnswer {
     /// The text without the surrounding formatting.
     pub text: String,
     /// Whether the answer was cut off in the middle of its reasoning. The text is then empty.
@@ -41,7 +41,7 @@ pub struct Cleaned {
 
 /// The answer without the surrounding formatting. `delimiters` are the lines around `{text}` in the
 /// prompt; empty if there are none.
-pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &str)) -> Cleaned {
+pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &str)) -> CleanedAnswer {
     let (answer, unfinished) = reasoning::strip(original, raw);
     let mut text = answer.as_str();
     if !original.trim_start().starts_with(FENCE) {
@@ -52,16 +52,16 @@ pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &st
         text = text.strip_prefix(open).map_or(text, str::trim_start);
         text = text.strip_suffix(close).map_or(text, str::trim_end);
     }
-    if purpose.answer() != Answer::List {
+    if purpose.answer() != AnswerForm::List {
         text = without_markdown(original, text);
         text = without_markdown(original, unquoted(original, text));
     }
-    let text = if purpose.answer() == Answer::Words {
+    let text = if purpose.answer() == AnswerForm::Words {
         keywords(text)
     } else {
         text.to_owned()
     };
-    Cleaned { text, unfinished }
+    CleanedAnswer { text, unfinished }
 }
 
 const FENCE: &str = "```";

@@ -98,8 +98,8 @@ pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
             continue;
         }
         match without(rule, &text) {
-            Some(Stripped::Ended(rest)) => text = rest,
-            Some(Stripped::Unended) => {
+            Some(ReasoningEnd::Ended(rest)) => text = rest,
+            Some(ReasoningEnd::Unended) => {
                 tracing::trace!(family = rule.family, "the reasoning never ended");
                 return (String::new(), true);
             }
@@ -131,13 +131,13 @@ pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
     (rest.to_owned(), false)
 }
 
-enum Stripped {
+enum ReasoningEnd {
     Ended(String),
     Unended,
 }
 
 /// The text without any block of a rule; `None` if the text has no block.
-fn without(rule: &Rule, text: &str) -> Option<Stripped> {
+fn without(rule: &Rule, text: &str) -> Option<ReasoningEnd> {
     let mut text = text.to_owned();
     let mut found = false;
     loop {
@@ -148,7 +148,7 @@ fn without(rule: &Rule, text: &str) -> Option<Stripped> {
                 let Some((close, closing)) = find(&text[after..], rule.close) else {
                     // The mark that ends the reasoning may also begin the answer. Without the mark
                     // the answer is missing.
-                    return Some(Stripped::Unended);
+                    return Some(ReasoningEnd::Unended);
                 };
                 // A closing mark that also opens an envelope is kept for that envelope.
                 let end = after + close + if rule.close.starts_with("[BEGIN") { 0 } else { closing };
@@ -162,7 +162,7 @@ fn without(rule: &Rule, text: &str) -> Option<Stripped> {
             _ => break,
         }
     }
-    found.then_some(Stripped::Ended(text))
+    found.then_some(ReasoningEnd::Ended(text))
 }
 
 fn has(text: &str, mark: &str) -> bool {

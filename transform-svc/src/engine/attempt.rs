@@ -3,16 +3,16 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU64, Ordering},
 };
 
-use isomer_transformations::Answer;
+use isomer_transformations::AnswerForm;
 
 use super::{
-    Call, Finished, GuardMode, Job, Outcome, Plan,
+    Call, Failure, GuardMode, Job, JobResult, MadeTexts, Outcome, Plan, Provenance,
     cache_access::{CacheAccess, Dispatch},
-    generation::{About, generation},
-    inflight::{How, Inflight, ProduceError, Produced},
+    generation::{EntryFields, generation},
+    inflight::{CallContext, GenerationResult, Inflight, ProduceError, generator_calls},
     plan::Step,
 };
 use crate::{
@@ -21,8 +21,8 @@ use crate::{
     clean::clean,
     distractors,
     error::TransformError,
-    generator::{Bounded, GeneratorError, Request},
-    language::{self, Language},
+    generator::{BoundedGenerator, GeneratorError, Request},
+    language::{self, Language, LanguageCheck},
     prompt::Purpose,
     seed,
 };
@@ -36,7 +36,7 @@ const MAX_REASONING_TOKENS: u32 = 16_384;
 #[derive(Clone, Copy)]
 pub(super) struct AttemptContext<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) generator: &'a Arc<Bounded>,
+    pub(super) generator: &'a Arc<BoundedGenerator>,
     pub(super) cache: &'a Arc<Cache>,
     pub(super) inflight: &'a Inflight,
 }
@@ -67,117 +67,115 @@ struct Attempt {
     fresh: bool,
 }
 
+/// The texts of an attempt with the findings of the checks.
+struct CheckedTexts {
+    /// One text, or several if the transformation gives several.
+    texts: Vec<String>,
+    /// Checks that fired.
+    fired: Vec<Check>,
+    language: Option<LanguageCheck>,
+}
+
 /// Attempts a text until its checks pass or the attempts are used up. An error of the generator
 /// ends the text immediately, because the generator has already retried. While guards request
 /// another attempt, the best text that passed the checks is kept.
-pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> Result<Finished, TransformError> {
-    let plan = means.plan;
-    let mut finished = Finished::new(plan.seed, plan.language_of(job));
-    finished.languages.extend(job.drawn.map(Language::code));
+pub(super) async fn until_checks_pass(context: AttemptContext<'_>, job: &Job) -> Result<JobResult, TransformError> {
+    let plan = context.plan;
+    let mut result = JobResult::new(plan.seed, plan.language_of(job));
+    result.provenance.languages.extend(job.drawn.map(Language::code));
     let mut patience = 1;
-    let mut best: Option<Finished> = None;
+    let mut best: Option<JobResult> = None;
     for attempt in 0..plan.max_attempts {
-        finished.retried.append(&mut finished.failed);
-        finished.trail.clear();
-        finished.attempts += 1;
-        finished.seed = seed::of_attempt(plan.seed, &job.text, attempt);
         let sampling = Sampling {
             temperature: temperature(plan, attempt),
-            seed: finished.seed,
+            seed: seed::of_attempt(plan.seed, &job.text, attempt),
             patience,
         };
-        match means.attempt(job, sampling, &mut finished).await {
+        result.begin_attempt(sampling.seed);
+        match context.attempt(job, sampling, &mut result).await {
             Ok(attempted) => {
-                finished.fresh_attempts += u32::from(attempted.fresh);
-                let (texts, fired) = look(plan, job, &attempted, &mut finished);
-                if attempted.unfinished {
+                let (fresh, unfinished) = (attempted.fresh, attempted.unfinished);
+                result.cost.fresh_attempts += u32::from(fresh);
+                let CheckedTexts { texts, fired, language } = check(plan, job, attempted);
+                result.provenance.language_check = language;
+                result.record_checks(&fired, fresh);
+                if unfinished {
                     patience = patience.saturating_mul(PATIENCE);
                 }
-                let unfinished = attempted.unfinished;
-                if attempt == 0 {
-                    finished.first.clone_from(&fired);
-                }
-                if attempted.fresh {
-                    finished.fresh_checks.extend(&fired);
-                }
                 if fired.is_empty() {
-                    let mut passed = finished.clone();
-                    passed.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
-                    match texts {
-                        Some(texts) => passed.texts = texts,
-                        None => passed.text = attempted.text,
-                    }
+                    let mut made = MadeTexts::new(texts, attempt > 0);
                     if plan.guards != GuardMode::Retry {
-                        return Ok(passed);
+                        result.outcome = Outcome::Made(made);
+                        return Ok(result);
                     }
-                    let passed = passed.guarded(plan, job);
-                    let good = passed.guarded.fired.is_empty();
-                    best = Some(better(best, passed));
+                    made.run_guards(plan, job);
+                    let good = made.guards.fired.is_empty();
+                    result.outcome = Outcome::Made(made);
+                    best = Some(preferred(best, result.clone()));
                     if good {
                         break;
                     }
                 } else if fired == [Check::Identical] && !plan.retry_identical {
-                    finished.failed = fired;
-                    finished.outcome = Outcome::Unchanged;
+                    result.outcome = Outcome::Unchanged;
                     break;
+                } else {
+                    let error = String::new();
+                    result.outcome = Outcome::Failed(Failure { checks: fired, error });
                 }
-                finished.failed = fired;
-                if !unfinished && is_futile(plan, means.generator, attempt + 1) {
+                if !unfinished && is_futile(plan, context.generator, attempt + 1) {
                     break;
                 }
             }
             Err(ProduceError::Cache(error)) => return Err(TransformError::SharedCache(error)),
             Err(ProduceError::Generator { error, waited, fresh }) => {
-                finished.waited += waited;
-                finished.done_calls = finished.trail.len();
-                if fresh {
-                    // If the budget is spent or the server is unreachable, the generator was not
-                    // called.
-                    finished.fresh_attempts += u32::from(error.calls() > 0);
-                    finished.calls += u64::from(error.calls());
-                }
-                return Ok(settled(best, end(finished, means.generator, error, fresh)?));
+                // If the budget is spent or the server is unreachable, the generator was not
+                // called.
+                let calls = if fresh { error.calls() } else { 0 };
+                result.cost.add(&generator_calls(calls), waited);
+                result.cost.fresh_attempts += u32::from(calls > 0);
+                let done_calls = result.provenance.trail.len();
+                let last = end(result, context.generator, error, fresh, done_calls)?;
+                return Ok(final_result(best, last));
             }
         }
     }
-    Ok(settled(best, finished))
+    Ok(final_result(best, result))
 }
 
-/// The text on which fewer guards fired; the earlier one if equal. The guards that fired on the
+/// The result on which fewer guards fired; the earlier one if equal. The guards that fired on the
 /// other text are recorded.
-fn better(best: Option<Finished>, new: Finished) -> Finished {
+fn preferred(best: Option<JobResult>, new: JobResult) -> JobResult {
     let Some(best) = best else { return new };
-    let fewer = new.guarded.fired.len() < best.guarded.fired.len();
-    let (mut kept, left) = if fewer { (new, best) } else { (best, new) };
-    kept.retried_guards.extend(left.retried_guards);
-    kept.retried_guards.extend(left.guarded.fired);
+    let fewer = new.outcome.fired_guards().len() < best.outcome.fired_guards().len();
+    let (mut kept, other) = if fewer { (new, best) } else { (best, new) };
+    let retried = &mut kept.provenance.retried_guards;
+    retried.extend(&other.provenance.retried_guards);
+    retried.extend(other.outcome.fired_guards());
     kept
 }
 
-/// The text that was kept, with the cost of all attempts; the last attempt if no text was kept.
-fn settled(best: Option<Finished>, last: Finished) -> Finished {
-    let Some(best) = best else { return last };
-    let mut retried = last.retried;
-    retried.extend(last.failed);
-    Finished {
-        retried,
-        attempts: last.attempts,
-        fresh_attempts: last.fresh_attempts,
-        fresh_checks: last.fresh_checks,
-        calls: last.calls,
-        prompt_tokens: last.prompt_tokens,
-        generated_tokens: last.generated_tokens,
-        tokens_estimated: last.tokens_estimated,
-        waited: last.waited,
-        missing: last.missing,
-        done_calls: last.done_calls,
-        ..best
+/// The best text, with the attempts and the cost of all attempts; the last attempt if no text
+/// passed the checks, or if a further call is missing.
+fn final_result(best: Option<JobResult>, last: JobResult) -> JobResult {
+    let Some(best) = best.filter(|_| !last.is_missing()) else {
+        return last;
+    };
+    let mut retried_checks = last.provenance.retried_checks;
+    retried_checks.extend(last.outcome.checks());
+    JobResult {
+        outcome: best.outcome,
+        provenance: Provenance {
+            attempts: last.provenance.attempts,
+            retried_checks,
+            ..best.provenance
+        },
+        cost: last.cost,
     }
 }
 
 /// Whether another attempt can only repeat the last one: it is greedy, and the generator's greedy
 /// output does not depend on the seed.
-pub(super) fn is_futile(plan: &Plan, generator: &Bounded, attempt: u32) -> bool {
+pub(super) fn is_futile(plan: &Plan, generator: &BoundedGenerator, attempt: u32) -> bool {
     let greedy = |attempt| temperature(plan, attempt) == 0.0;
     generator.greedy_ignores_seed() && greedy(attempt) && greedy(attempt.saturating_sub(1))
 }
@@ -190,56 +188,58 @@ pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
     }
 }
 
-/// Runs the checks on an attempt's text, or on its set of texts. Also records the detector's
-/// verdict.
-fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
+/// Runs the checks on an attempt's text, or on its set of texts.
+fn check(plan: &Plan, job: &Job, attempted: Attempt) -> CheckedTexts {
     let expected = plan.language_of(job);
-    let (texts, mut fired) = if plan.kind().gives_several {
+    let mut checked = if plan.kind().gives_several {
         let set = distractors::read(plan.kind(), &job.text, &attempted.text, plan.count() as usize, expected);
-        finished.language_check = set.language;
-        (Some(set.texts), set.failed)
+        CheckedTexts {
+            texts: set.texts,
+            fired: set.failed,
+            language: set.language,
+        }
     } else {
-        finished.language_check = expected
+        let language = expected
             .filter(|_| !attempted.text.is_empty())
             .map(|expected| language::check(&attempted.text, expected));
-        let fired = checks::run_told(plan.kind(), &job.text, &attempted.text, finished.language_check);
-        (None, fired)
+        CheckedTexts {
+            fired: checks::run_with_language(plan.kind(), &job.text, &attempted.text, language),
+            texts: vec![attempted.text],
+            language,
+        }
     };
-    if attempted.unfinished && !fired.contains(&Check::Truncated) {
-        fired.push(Check::Truncated);
-        fired.sort_unstable();
+    if attempted.unfinished && !checked.fired.contains(&Check::Truncated) {
+        checked.fired.push(Check::Truncated);
+        checked.fired.sort_unstable();
     }
-    (texts, fired)
+    checked
 }
 
-/// The consequence of a generator's error: the end of the request, or of this text.
+/// The consequence of a generator's error: the end of the request, or of this text. `done_calls`:
+/// completed calls of the attempt.
 pub(super) fn end(
-    mut finished: Finished,
-    generator: &Bounded,
+    mut result: JobResult,
+    generator: &BoundedGenerator,
     error: GeneratorError,
     fresh: bool,
-) -> Result<Finished, TransformError> {
+    done_calls: usize,
+) -> Result<JobResult, TransformError> {
     let id = generator.identity().id.clone();
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
         GeneratorError::Refused { message, hint, .. } => Err(TransformError::Refused { id, message, hint }),
         GeneratorError::Paused { wait, .. } => Err(TransformError::Paused { id, wait }),
         GeneratorError::NotCached => {
-            finished.failed = vec![Check::GeneratorError];
-            finished.missing = true;
-            Ok(finished)
+            result.outcome = Outcome::NotCached { done_calls };
+            Ok(result)
         }
         GeneratorError::Withheld { .. } | GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
             let check = match error {
                 GeneratorError::Withheld { check, .. } => check,
                 _ => Check::GeneratorError,
             };
-            finished.failed = vec![check];
-            if fresh {
-                finished.fresh_checks.push(check);
-            }
-            finished.error = error.to_string();
-            Ok(finished)
+            result.fail(vec![check], error.to_string(), fresh);
+            Ok(result)
         }
     }
 }
@@ -260,7 +260,7 @@ pub(super) fn patient(plan: &Plan, tokens: u32, patience: u32) -> u32 {
 impl AttemptContext<'_> {
     /// The calls of one attempt. If a call returns no text, no further call is made and the checks
     /// receive an empty text.
-    async fn attempt(self, job: &Job, sampling: Sampling, finished: &mut Finished) -> Result<Attempt, ProduceError> {
+    async fn attempt(self, job: &Job, sampling: Sampling, result: &mut JobResult) -> Result<Attempt, ProduceError> {
         let mut attempted = Attempt {
             text: job.text.clone(),
             ..Attempt::default()
@@ -269,19 +269,13 @@ impl AttemptContext<'_> {
             let language = self.plan.step_language(step, job);
             let source = std::mem::take(&mut attempted.text);
             let (key, produced) = self.produce(step, &source, language, sampling).await;
-            finished.key = Some(key);
+            result.provenance.key = Some(key);
             let produced = produced?;
             attempted.fresh |= produced.fresh;
-            finished.calls += u64::from(produced.calls);
-            finished.waited += produced.waited;
-            if produced.fresh {
-                finished.prompt_tokens += produced.entry.prompt_tokens;
-                finished.generated_tokens += produced.entry.generated_tokens;
-                finished.tokens_estimated |= produced.entry.tokens_estimated;
-            }
+            result.cost.add(&produced.usage, produced.waited);
             let prompt = &step.prompt;
             let cleaned = clean(prompt.purpose(), &source, &produced.entry.output, prompt.delimiters());
-            finished.trail.push(Call {
+            result.provenance.trail.push(Call {
                 prompt: Arc::clone(prompt),
                 language,
                 key,
@@ -308,7 +302,7 @@ impl AttemptContext<'_> {
         text: &str,
         language: Option<Language>,
         sampling: Sampling,
-    ) -> (Key, Result<Produced, ProduceError>) {
+    ) -> (Key, Result<GenerationResult, ProduceError>) {
         let plan = self.plan;
         let call = StepCall {
             step,
@@ -324,10 +318,10 @@ impl AttemptContext<'_> {
         if stored.fresh {
             return (key, found);
         }
-        let asking = AtomicU32::new(0);
+        let asking = AtomicU64::new(0);
         let asked = version.get_or_try_init(|| async {
             let fresh = self.produce_as(call, identity, CacheAccess::Bypass).await.1?;
-            asking.store(fresh.calls, Ordering::Relaxed);
+            asking.store(fresh.usage.generator_calls, Ordering::Relaxed);
             Ok(fresh.entry.fingerprint)
         });
         let (key, found) = match asked.await {
@@ -338,9 +332,9 @@ impl AttemptContext<'_> {
             }
             Err(error) => (key, Err(error)),
         };
-        let with_calls = |produced: Produced| Produced {
-            calls: produced.calls + asking.into_inner(),
-            ..produced
+        let with_calls = |mut produced: GenerationResult| {
+            produced.usage.generator_calls += asking.into_inner();
+            produced
         };
         (key, found.map(with_calls))
     }
@@ -351,7 +345,7 @@ impl AttemptContext<'_> {
         call: StepCall<'_>,
         generator: &str,
         access: CacheAccess,
-    ) -> (Key, Result<Produced, ProduceError>) {
+    ) -> (Key, Result<GenerationResult, ProduceError>) {
         let plan = self.plan;
         let StepCall {
             step,
@@ -373,7 +367,7 @@ impl AttemptContext<'_> {
         // The key covers the question, not its purpose: a translation is the same whether it is the
         // whole transformation or a step of a backtranslation.
         let mut prompt_key = step.prompt.digest().to_owned();
-        if purpose.answer() == Answer::List {
+        if purpose.answer() == AnswerForm::List {
             prompt_key.push_str(&format!("#{}", plan.count()));
         }
         if let Some(most) = plan.top_k {
@@ -394,7 +388,7 @@ impl AttemptContext<'_> {
         let (key, made) = (parts.key(), parts.made());
         let make = |urgency| {
             let (prompt, count) = (Arc::clone(&step.prompt), plan.count());
-            let about = About {
+            let fields = EntryFields {
                 source: text.to_owned(),
                 kind: purpose.name().to_owned(),
                 prompt: prompt.tag(),
@@ -402,18 +396,18 @@ impl AttemptContext<'_> {
                 made,
                 dispatch: plan.caller.dispatch.as_ref().map(Dispatch::id),
             };
-            generation(Arc::clone(self.generator), about, urgency, move |text| Request {
+            generation(Arc::clone(self.generator), fields, urgency, move |text| Request {
                 messages: prompt.render(text, language, count),
                 ..request
             })
         };
-        let how = How {
+        let context = CallContext {
             location: self.generator.location(),
             access,
             caller: &plan.caller,
             priority: plan.priority,
         };
-        let produced = self.inflight.produce(key, self.cache, how, make).await;
+        let produced = self.inflight.produce(key, self.cache, context, make).await;
         (key, produced)
     }
 }

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Finished, Job, Outcome, Plan, ask::Ask, attempt};
+use super::{Engine, Failure, Job, JobResult, MadeTexts, Outcome, Plan, attempt, question::Question};
 use crate::{
     checks::{self, Check},
     error::TransformError,
-    generator::Bounded,
+    generator::BoundedGenerator,
     prompt::{Message, Role},
     seed,
 };
@@ -25,19 +25,18 @@ pub(super) async fn until_all_cuts(
     engine: &Engine,
     plan: &Plan,
     job: &Job,
-    generator: &Arc<Bounded>,
-) -> Result<Finished, TransformError> {
-    let mut finished = Finished::new(plan.seed, job.language);
+    generator: &Arc<BoundedGenerator>,
+) -> Result<JobResult, TransformError> {
+    let mut result = JobResult::new(plan.seed, job.language);
     let (stride, cuts) = (plan.parameters().whole("stride"), plan.parameters().whole("cuts"));
     for attempt in 0..plan.max_attempts {
-        finished.retried.append(&mut finished.failed);
-        finished.attempts += 1;
-        finished.seed = seed::of_attempt(plan.seed, &job.text, attempt);
+        let seed = seed::of_attempt(plan.seed, &job.text, attempt);
+        result.begin_attempt(seed);
         let mut text = opening(&job.text);
         let (mut texts, mut fresh) = (Vec::new(), false);
         for _ in 0..cuts {
-            let answer = engine
-                .ask(Ask {
+            let reply = engine
+                .ask(Question {
                     generator,
                     kind: "continuation/raw",
                     content: text.clone(),
@@ -46,50 +45,41 @@ pub(super) async fn until_all_cuts(
                     messages: vec![message(text.clone())],
                     temperature: attempt::temperature(plan, attempt),
                     max_tokens: stride,
-                    seed: finished.seed,
+                    seed,
                     access: plan.access,
                     caller: &plan.caller,
                     priority: plan.priority,
                 })
                 .await?;
-            fresh |= answer.fresh;
-            finished.key = Some(answer.key);
-            finished.calls += answer.calls;
-            finished.waited += answer.waited;
-            finished.prompt_tokens += answer.prompt_tokens;
-            finished.generated_tokens += answer.generated_tokens;
-            finished.tokens_estimated |= answer.tokens_estimated;
-            match answer.text {
+            fresh |= reply.fresh;
+            result.provenance.key = Some(reply.key);
+            result.cost.add(&reply.usage, reply.waited);
+            match reply.text {
                 Ok(piece) if extend(&mut text, &piece) => texts.push(text.trim_end().to_owned()),
                 Ok(_) => break,
                 Err(error) => {
-                    finished.done_calls = texts.len();
-                    finished.fresh_attempts += u32::from(fresh);
-                    return attempt::end(finished, generator, error, answer.fresh);
+                    result.cost.fresh_attempts += u32::from(fresh);
+                    return attempt::end(result, generator, error, reply.fresh, texts.len());
                 }
             }
         }
-        finished.fresh_attempts += u32::from(fresh);
-        finished.failed = failed(plan, job, &texts);
-        if attempt == 0 {
-            finished.first.clone_from(&finished.failed);
+        result.cost.fresh_attempts += u32::from(fresh);
+        let checks = fired_checks(plan, job, &texts);
+        result.record_checks(&checks, fresh);
+        if checks.is_empty() {
+            result.outcome = Outcome::Made(MadeTexts::new(texts, attempt > 0));
+            return Ok(result);
         }
-        if finished.failed.is_empty() {
-            finished.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
-            finished.texts = texts;
-            return Ok(finished);
-        }
-        if fresh {
-            finished.fresh_checks.extend(&finished.failed);
-        }
+        let error = String::new();
+        result.outcome = Outcome::Failed(Failure { checks, error });
         if attempt::is_futile(plan, generator, attempt + 1) {
             break;
         }
     }
-    Ok(finished)
+    Ok(result)
 }
 
-fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
+fn fired_checks(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
     let mut failed = texts.last().map_or_else(Vec::new, |last| {
         // A continuation is meant to be longer than its original and begins with it.
         let mut fired = checks::run(plan.kind(), &job.text, last, job.language);

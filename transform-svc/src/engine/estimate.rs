@@ -6,13 +6,13 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::runtime::Handle;
 
 use super::{
-    CacheAccess, Engine, Finished, Job, Plan, attempt, continuation,
+    CacheAccess, Engine, Job, Outcome, Plan, attempt, continuation,
     generation::prompt_tokens,
     plain_concurrency,
     plan::{MAX_TOKENS, Step},
     task::computed,
 };
-use isomer_transformations::{Answer, Making};
+use isomer_transformations::{AnswerForm, Mechanism};
 
 use crate::{error::TransformError, generator::Prices, words};
 
@@ -32,6 +32,13 @@ impl Amount {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.generated_tokens = self.generated_tokens.saturating_add(other.generated_tokens);
     }
+}
+
+/// Calls that the caches lack: with one attempt, and the maximum.
+#[derive(Debug, Clone, Copy, Default)]
+struct MissingCalls {
+    once: Amount,
+    most: Amount,
 }
 
 /// The estimated generator calls of a request.
@@ -69,87 +76,83 @@ impl Engine {
             generator: generator.map_or_else(String::new, |generator| generator.identity().id.clone()),
             ..Estimate::default()
         };
-        let looked = stream::iter(jobs)
-            .map(|job| {
-                let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                // Reading files, checking texts and rendering prompts must not block the runtime's
-                // threads.
-                let runtime = Handle::current();
-                let looked = computed(move || runtime.block_on(engine.look_up(&plan, &job, bypassed)));
-                async move { looked.await.unwrap_or(Err(TransformError::ShuttingDown)) }
-            })
-            .buffer_unordered(plain_concurrency());
-        let mut looked = std::pin::pin!(looked);
-        while let Some((items, found)) = looked.try_next().await? {
+        let lookups =
+            stream::iter(jobs)
+                .map(|job| {
+                    let (engine, plan, items) = (Arc::clone(&self), Arc::clone(&plan), job.members.len() as u64);
+                    // Reading files, checking texts and rendering prompts must not block the
+                    // runtime's threads.
+                    let runtime = Handle::current();
+                    let lookup = computed(move || runtime.block_on(engine.look_up(&plan, &job, bypassed)));
+                    async move {
+                        Ok::<_, TransformError>((items, lookup.await.unwrap_or(Err(TransformError::ShuttingDown))?))
+                    }
+                })
+                .buffer_unordered(plain_concurrency());
+        let mut lookups = std::pin::pin!(lookups);
+        while let Some((items, lookup)) = lookups.try_next().await? {
             estimate.texts += items;
-            match found {
-                Found::NeedsNone => estimate.by_rule += items,
-                Found::Cached => estimate.cached += items,
-                Found::Lacking(once, most) => {
-                    estimate.once.add(once);
-                    estimate.most.add(most);
+            match lookup {
+                Lookup::ByRule => estimate.by_rule += items,
+                Lookup::Cached => estimate.cached += items,
+                Lookup::Missing(calls) => {
+                    estimate.once.add(calls.once);
+                    estimate.most.add(calls.most);
                 }
             }
         }
         Ok(estimate)
     }
 
-    /// The number of items that a job covers, and the part of its calls that the caches hold.
-    async fn look_up(&self, plan: &Arc<Plan>, job: &Job, bypassed: bool) -> Result<(u64, Found), TransformError> {
-        let items = job.members.len() as u64;
+    /// The part of a job's calls that the caches hold.
+    async fn look_up(&self, plan: &Arc<Plan>, job: &Job, bypassed: bool) -> Result<Lookup, TransformError> {
         if plan.generator.is_none() || job.refusal.is_some() || job.text.trim().is_empty() {
-            return Ok((items, Found::NeedsNone));
+            return Ok(Lookup::ByRule);
         }
-        let found = if bypassed {
-            Finished {
-                missing: true,
-                attempts: 1,
-                ..Finished::new(plan.seed, job.language)
+        if bypassed {
+            return Ok(Lookup::Missing(missing_calls(plan, job, 0, 0)));
+        }
+        let found = self.transform(plan, job).await?;
+        Ok(match found.outcome {
+            Outcome::NotCached { done_calls } => {
+                let attempt = found.provenance.attempts.saturating_sub(1);
+                Lookup::Missing(missing_calls(plan, job, attempt, done_calls))
             }
-        } else {
-            self.transform(plan, job).await?
-        };
-        if !found.missing {
-            return Ok((items, Found::Cached));
-        }
-        let (once, most) = lacking(plan, job, &found);
-        Ok((items, Found::Lacking(once, most)))
+            Outcome::Made(_) | Outcome::Unchanged | Outcome::Failed(_) => Lookup::Cached,
+        })
     }
 }
 
 /// The result of a cache lookup for a text.
-enum Found {
+enum Lookup {
     /// The text needs no generator.
-    NeedsNone,
+    ByRule,
     /// All its calls are cached.
     Cached,
-    /// These calls are not cached: with one attempt, and the maximum.
-    Lacking(Amount, Amount),
+    Missing(MissingCalls),
 }
 
-/// The remaining calls of a text: for one attempt, and for all attempts.
-fn lacking(plan: &Plan, job: &Job, found: &Finished) -> (Amount, Amount) {
-    let mut once = Amount::default();
-    let mut most = Amount::default();
-    let first = found.attempts.saturating_sub(1);
+/// The remaining calls of a text from attempt `first` on, of which `done_calls` are cached.
+fn missing_calls(plan: &Plan, job: &Job, first: u32, done_calls: usize) -> MissingCalls {
+    let mut missing = MissingCalls::default();
     for attempt in first..plan.max_attempts.max(first + 1) {
-        let done = if attempt == first { found.done_calls } else { 0 };
-        let (likely, longest) = if matches!(plan.kind().making, Making::Continuation) {
-            continued(plan, job, done)
+        let done = if attempt == first { done_calls } else { 0 };
+        let calls = if matches!(plan.kind().making, Mechanism::Continuation) {
+            continuation_calls(plan, job, done)
         } else {
-            asked(plan, job, attempt, done)
+            attempt_calls(plan, job, attempt, done)
         };
         if attempt == first {
-            once.add(likely);
+            missing.once.add(calls.once);
         }
-        most.add(longest);
+        missing.most.add(calls.most);
     }
-    (once, most)
+    missing
 }
 
 /// The calls of one attempt, starting with the first that is not `done`.
-fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) {
-    let (mut once, mut most) = (Amount::default(), Amount::default());
+fn attempt_calls(plan: &Plan, job: &Job, attempt: u32, done: usize) -> MissingCalls {
+    let mut calls = MissingCalls::default();
     let patience = attempt::PATIENCE.saturating_pow(attempt);
     // The longest text that a call may receive: the job's own, then the previous answer.
     let mut before = 0;
@@ -165,12 +168,12 @@ fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) 
                     .prompt
                     .render(&job.text, plan.step_language(step, job), plan.count()),
             );
-            once.add(Amount {
+            calls.once.add(Amount {
                 calls: 1,
                 prompt_tokens: prompt,
                 generated_tokens: likely_answer(plan, step, &job.text).min(longest.into()),
             });
-            most.add(Amount {
+            calls.most.add(Amount {
                 calls: 1,
                 prompt_tokens: prompt + before,
                 generated_tokens: longest.into(),
@@ -178,21 +181,21 @@ fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) 
         }
         before = longest.into();
     }
-    (once, most)
+    calls
 }
 
 /// Tokens of an answer as long as its text, multiplied by the number of texts requested.
 fn likely_answer(plan: &Plan, step: &Step, text: &str) -> u64 {
     let copies = match step.prompt.purpose().answer() {
-        Answer::List => u64::from(plan.count()),
-        Answer::Text | Answer::LongText | Answer::Words => 1,
+        AnswerForm::List => u64::from(plan.count()),
+        AnswerForm::Text | AnswerForm::LongText | AnswerForm::Words => 1,
     };
     words::estimated_tokens(text) as u64 * copies
 }
 
 /// The cuts of one continuation, starting with the first that is not `done`. A cut has exactly the
 /// stride's tokens, and its prompt is the text with the previous cuts.
-fn continued(plan: &Plan, job: &Job, done: usize) -> (Amount, Amount) {
+fn continuation_calls(plan: &Plan, job: &Job, done: usize) -> MissingCalls {
     let opening = prompt_tokens(&[continuation::message(continuation::opening(&job.text))]);
     let mut amount = Amount::default();
     let (stride, cuts) = (plan.parameters().whole("stride"), plan.parameters().whole("cuts"));
@@ -203,5 +206,8 @@ fn continued(plan: &Plan, job: &Job, done: usize) -> (Amount, Amount) {
             generated_tokens: stride.into(),
         });
     }
-    (amount, amount)
+    MissingCalls {
+        once: amount,
+        most: amount,
+    }
 }

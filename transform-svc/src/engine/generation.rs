@@ -6,12 +6,12 @@ use std::sync::Arc;
 use isomer_service_kit::priority::Urgency;
 use uuid::Uuid;
 
-use super::inflight::{ProduceError, Produced, Work};
+use super::inflight::{GenerationFuture, GenerationResult, ProduceError, entry_usage, generator_calls};
 use isomer_proto::common::v1::Usage;
 
 use crate::{
-    cache::{Entry, Made},
-    generator::{Bounded, Request},
+    cache::{Entry, GenerationKey},
+    generator::{BoundedGenerator, Request},
     prompt::Message,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// The fields of an entry other than the answer.
-pub(super) struct About {
+pub(super) struct EntryFields {
     /// The source: a text, or the content of a question.
     pub(super) source: String,
     /// The transformation, or the kind of question.
@@ -28,7 +28,7 @@ pub(super) struct About {
     pub(super) prompt: String,
     /// Code of the requested language; empty if none.
     pub(super) language: String,
-    pub(super) made: Made,
+    pub(super) made: GenerationKey,
     /// The dispatch that the call belongs to.
     pub(super) dispatch: Option<Uuid>,
 }
@@ -54,13 +54,13 @@ fn bound(request: &Request) -> Usage {
 /// The future of the call. The request is built from the source when the future is first polled,
 /// not earlier.
 pub(super) fn generation(
-    generator: Arc<Bounded>,
-    about: About,
+    generator: Arc<BoundedGenerator>,
+    fields: EntryFields,
     urgency: Urgency,
     request: impl FnOnce(&str) -> Request + Send + 'static,
-) -> Work {
+) -> GenerationFuture {
     Box::pin(async move {
-        let request = request(&about.source);
+        let request = request(&fields.source);
         let seed = request.seed;
         // The call is counted here, where it is made, so that it counts even if no caller waits for
         // its response any more.
@@ -69,10 +69,7 @@ pub(super) fn generation(
         let completion = match completion {
             Ok(completion) => completion,
             Err(error) => {
-                open.end(&Usage {
-                    generator_calls: error.calls().into(),
-                    ..Usage::default()
-                });
+                open.end(&generator_calls(error.calls()));
                 return Err(ProduceError::Generator {
                     error,
                     waited,
@@ -80,31 +77,27 @@ pub(super) fn generation(
                 });
             }
         };
-        open.end(&Usage {
-            tokens: completion.prompt_tokens,
+        let entry = Entry {
+            output: completion.text,
+            seed,
+            prompt_tokens: completion.prompt_tokens,
             generated_tokens: completion.generated_tokens,
-            generator_calls: completion.calls.into(),
             tokens_estimated: completion.tokens_estimated,
-            ..Usage::default()
-        });
-        Ok(Produced {
-            entry: Entry {
-                output: completion.text,
-                seed,
-                prompt_tokens: completion.prompt_tokens,
-                generated_tokens: completion.generated_tokens,
-                tokens_estimated: completion.tokens_estimated,
-                cut: completion.cut,
-                fingerprint: completion.fingerprint,
-                source: about.source,
-                transformation: about.kind,
-                generator: generator.identity().id.clone(),
-                prompt: about.prompt,
-                language: about.language,
-                made: Some(about.made),
-                dispatch: about.dispatch.map(|id| id.to_string()),
-            },
-            calls: completion.calls,
+            cut: completion.cut,
+            fingerprint: completion.fingerprint,
+            source: fields.source,
+            transformation: fields.kind,
+            generator: generator.identity().id.clone(),
+            prompt: fields.prompt,
+            language: fields.language,
+            made: Some(fields.made),
+            dispatch: fields.dispatch.map(|id| id.to_string()),
+        };
+        let usage = entry_usage(&entry, completion.calls);
+        open.end(&usage);
+        Ok(GenerationResult {
+            entry,
+            usage,
             fresh: true,
             waited,
         })

@@ -13,6 +13,7 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
 };
+use isomer_proto::common::v1::Usage;
 use isomer_retention::{Digest, Hold, Holder};
 use isomer_service_kit::priority::{Priority, Urgency};
 use parking_lot::Mutex;
@@ -26,16 +27,32 @@ use crate::{
     generator::GeneratorError,
 };
 
-/// The result of a generation.
 #[derive(Debug, Clone)]
-pub(super) struct Produced {
+pub(super) struct GenerationResult {
     pub(super) entry: Entry,
-    /// Calls to the generator; 0 if the text came from the cache or if another request has counted
-    /// them.
-    pub(super) calls: u32,
+    /// The calls to the generator that are counted for this request, and their tokens.
+    pub(super) usage: Usage,
     /// Whether the text was generated now and is counted for this request.
     pub(super) fresh: bool,
     pub(super) waited: Duration,
+}
+
+/// The usage of the calls that generated an entry.
+pub(super) fn entry_usage(entry: &Entry, calls: u32) -> Usage {
+    Usage {
+        tokens: entry.prompt_tokens,
+        generated_tokens: entry.generated_tokens,
+        tokens_estimated: entry.tokens_estimated,
+        ..generator_calls(calls)
+    }
+}
+
+/// The usage of calls without tokens.
+pub(super) fn generator_calls(calls: u32) -> Usage {
+    Usage {
+        generator_calls: calls.into(),
+        ..Usage::default()
+    }
 }
 
 /// The reason why a generation returned no text.
@@ -50,23 +67,23 @@ pub(super) enum ProduceError {
     Cache(Arc<CacheError>),
 }
 
-pub(super) type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
-type Map = HashMap<Key, Underway>;
+pub(super) type GenerationFuture = BoxFuture<'static, Result<GenerationResult, ProduceError>>;
+type Map = HashMap<Key, InflightCall>;
 
 /// A generation in flight.
 #[derive(Clone)]
-struct Underway {
+struct InflightCall {
     number: u64,
-    work: WeakShared<Work>,
+    work: WeakShared<GenerationFuture>,
     /// Set by the first waiter that receives the result.
     counted: Arc<AtomicBool>,
     /// Rises when a caller with a higher priority joins.
     urgency: Urgency,
 }
 
-/// A caller with its cache access.
+/// The generator, the cache access and the caller of a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How<'a> {
+pub(super) struct CallContext<'a> {
     pub(super) location: GeneratorLocation,
     pub(super) access: CacheAccess,
     pub(super) caller: &'a Caller,
@@ -94,19 +111,19 @@ impl std::fmt::Debug for Table {
 }
 
 /// Removes a task from the table when the task ends or is dropped.
-struct Leave {
+struct TableEntry {
     table: Arc<Mutex<Table>>,
     key: Key,
     number: u64,
 }
 
-impl Drop for Leave {
+impl Drop for TableEntry {
     fn drop(&mut self) {
         let mut table = self.table.lock();
         if table
             .works
             .get(&self.key)
-            .is_some_and(|underway| underway.number == self.number)
+            .is_some_and(|call| call.number == self.number)
         {
             table.works.remove(&self.key);
         }
@@ -133,7 +150,7 @@ impl Inflight {
     async fn rely(&self, key: &Key, cache: &Cache, caller: &Caller) -> Result<(), ProduceError> {
         match (&self.shared, &caller.hold) {
             (Some(_), Some(hold)) if cache.contains(key) => hold.hold_soon(vec![Digest::from(*key)]),
-            (Some(shared), Some(hold)) => shared.rely(hold, key).await.map_err(of_cache)?,
+            (Some(shared), Some(hold)) => shared.rely(hold, key).await.map_err(cache_error)?,
             _ => {}
         }
         Ok(())
@@ -145,22 +162,22 @@ impl Inflight {
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        how: How<'_>,
-        make: impl FnOnce(Urgency) -> Work,
-    ) -> Result<Produced, ProduceError> {
-        match how.access {
-            CacheAccess::Bypass => return alone(make(Urgency::new(how.priority))).await,
-            CacheAccess::ReadOnly => return self.cached(key, cache, how.location).await,
+        context: CallContext<'_>,
+        make: impl FnOnce(Urgency) -> GenerationFuture,
+    ) -> Result<GenerationResult, ProduceError> {
+        match context.access {
+            CacheAccess::Bypass => return detached(make(Urgency::new(context.priority))).await,
+            CacheAccess::ReadOnly => return self.cached(key, cache, context.location).await,
             CacheAccess::ReadWrite => {}
         }
-        self.rely(&key, cache, how.caller).await?;
-        let dispatch = how.caller.dispatch.as_ref();
-        let (work, counted) = match self.find(key, cache, (how.location, how.priority), make)? {
-            Found::Cached(entry) => {
+        self.rely(&key, cache, context.caller).await?;
+        let dispatch = context.caller.dispatch.as_ref();
+        let (work, counted) = match self.find(key, cache, context, make)? {
+            Lookup::Cached(entry) => {
                 let owed = dispatch.is_some_and(|dispatch| dispatch.owes(key, &entry));
-                return Ok(if owed { owed_by(*entry) } else { from_cache(*entry) });
+                return Ok(if owed { dispatched(*entry) } else { from_cache(*entry) });
             }
-            Found::Work { work, counted } => (work, counted),
+            Lookup::Work { work, counted } => (work, counted),
         };
         let first = dispatch.is_some_and(|dispatch| dispatch.count(key));
         let mut produced = work.await;
@@ -168,12 +185,12 @@ impl Inflight {
             && (first && !found.fresh && dispatch.generated(&found.entry))
         {
             // The entry was in the shared cache.
-            *found = owed_by(found.entry.clone());
+            *found = dispatched(found.entry.clone());
         }
         // The first waiter that receives the result counts it. The caller that started the task may
         // have left by now.
         if counted.swap(true, Ordering::Relaxed) {
-            counted_elsewhere(produced)
+            without_usage(produced)
         } else {
             produced
         }
@@ -185,10 +202,10 @@ impl Inflight {
         key: Key,
         cache: &Arc<Cache>,
         location: GeneratorLocation,
-    ) -> Result<Produced, ProduceError> {
-        let mut found = cache.get(&key).map_err(of_cache)?;
+    ) -> Result<GenerationResult, ProduceError> {
+        let mut found = cache.get(&key).map_err(cache_error)?;
         if let (None, Some(shared)) = (&found, &self.shared) {
-            found = shared.get(location, &key).await.map_err(of_cache)?;
+            found = shared.get(location, &key).await.map_err(cache_error)?;
         }
         match found {
             Some(entry) => Ok(from_cache(entry)),
@@ -204,105 +221,110 @@ impl Inflight {
         &self,
         key: Key,
         cache: &Arc<Cache>,
-        (location, priority): (GeneratorLocation, Priority),
-        make: impl FnOnce(Urgency) -> Work,
-    ) -> Result<Found, ProduceError> {
+        context: CallContext<'_>,
+        make: impl FnOnce(Urgency) -> GenerationFuture,
+    ) -> Result<Lookup, ProduceError> {
         // A cached entry does not need the lock of the table.
         if let Some(entry) = cache.peek(&key) {
-            return Ok(Found::Cached(Box::new(entry)));
+            return Ok(Lookup::Cached(Box::new(entry)));
         }
         let mut table = self.inner.lock();
-        let under_way = table
+        let current = table
             .works
             .get(&key)
-            .and_then(|underway| Some((underway.work.upgrade()?, underway.clone())));
-        if let Some((work, Underway { counted, urgency, .. })) = under_way {
-            urgency.join(priority);
-            return Ok(Found::Work { work, counted });
+            .and_then(|call| Some((call.work.upgrade()?, call.clone())));
+        if let Some((work, InflightCall { counted, urgency, .. })) = current {
+            urgency.join(context.priority);
+            return Ok(Lookup::Work { work, counted });
         }
         // This is checked under the lock. A task leaves the table only after its entry is written,
         // so the text is found either in the cache or in the table.
         if let Some(entry) = cache.get(&key).map_err(|error| ProduceError::Cache(Arc::new(error)))? {
-            return Ok(Found::Cached(Box::new(entry)));
+            return Ok(Lookup::Cached(Box::new(entry)));
         }
         table.next += 1;
         let number = table.next;
-        let leave = Leave {
+        let entry = TableEntry {
             table: Arc::clone(&self.inner),
             key,
             number,
         };
-        let urgency = Urgency::new(priority);
+        let urgency = Urgency::new(context.priority);
         let (make, cache) = (make(urgency.clone()), Arc::clone(cache));
         let is_shared = self.shared.is_some();
         let make = match &self.shared {
-            Some(shared) => shared_or_generated(shared.clone(), location, key, make),
+            Some(shared) => shared_or_generated(shared.clone(), context.location, key, make),
             None => make,
         };
-        let work = alone(Box::pin(async move {
-            let _leave = leave;
+        let work = detached(Box::pin(async move {
+            let _entry = entry;
             let produced = make.await?;
             match cache.put(key, &produced.entry) {
                 // The shared cache has the text.
                 Err(error) if is_shared && error.is_disk_full() => {
                     tracing::warn!(%error, "a text is kept in the shared store alone");
                 }
-                kept => kept.map_err(of_cache)?,
+                kept => kept.map_err(cache_error)?,
             }
             Ok(produced)
         }))
         .shared();
         let counted = Arc::<AtomicBool>::default();
         if let Some(weak) = work.downgrade() {
-            let underway = Underway {
+            let call = InflightCall {
                 number,
                 work: weak,
                 counted: Arc::clone(&counted),
                 urgency,
             };
-            table.works.insert(key, underway);
+            table.works.insert(key, call);
         }
-        Ok(Found::Work { work, counted })
+        Ok(Lookup::Work { work, counted })
     }
 }
 
 /// A text that another worker generated for the current dispatch. The number of its calls is
 /// unknown: at least one.
-fn owed_by(entry: Entry) -> Produced {
-    Produced {
-        calls: 1,
+fn dispatched(entry: Entry) -> GenerationResult {
+    GenerationResult {
+        usage: entry_usage(&entry, 1),
         fresh: true,
         ..from_cache(entry)
     }
 }
 
 /// A text that required no call now.
-fn from_cache(entry: Entry) -> Produced {
-    Produced {
+fn from_cache(entry: Entry) -> GenerationResult {
+    GenerationResult {
         entry,
-        calls: 0,
+        usage: Usage::default(),
         fresh: false,
         waited: Duration::ZERO,
     }
 }
 
-fn of_cache(error: CacheError) -> ProduceError {
+fn cache_error(error: CacheError) -> ProduceError {
     ProduceError::Cache(Arc::new(error))
 }
 
 /// The text from the shared cache, or a generated one that has been written to it.
-fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Key, make: Work) -> Work {
+fn shared_or_generated(
+    shared: SharedCache,
+    location: GeneratorLocation,
+    key: Key,
+    make: GenerationFuture,
+) -> GenerationFuture {
     Box::pin(async move {
-        if let Some(entry) = shared.get(location, &key).await.map_err(of_cache)? {
+        if let Some(entry) = shared.get(location, &key).await.map_err(cache_error)? {
             return Ok(from_cache(entry));
         }
         let produced = make.await?;
         let theirs = shared
             .put_new(location, &key, &produced.entry)
             .await
-            .map_err(of_cache)?;
+            .map_err(cache_error)?;
         Ok(match theirs {
-            Some(theirs) => Produced {
+            Some(theirs) => GenerationResult {
                 entry: with_usage_of(theirs, produced.entry),
                 ..produced
             },
@@ -324,7 +346,7 @@ fn with_usage_of(theirs: Entry, own: Entry) -> Entry {
 
 /// Runs the work as a separate task, so that it continues and releases its permit even while none
 /// of its waiters is polled.
-fn alone(work: Work) -> Work {
+fn detached(work: GenerationFuture) -> GenerationFuture {
     Box::pin(async move {
         in_own_task(work).await.unwrap_or_else(|| {
             Err(ProduceError::Generator {
@@ -340,10 +362,10 @@ fn alone(work: Work) -> Work {
 }
 
 /// The same result without usage to count.
-fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produced, ProduceError> {
+fn without_usage(produced: Result<GenerationResult, ProduceError>) -> Result<GenerationResult, ProduceError> {
     let waited = Duration::ZERO;
     match produced {
-        Ok(Produced { entry, .. }) => Ok(from_cache(entry)),
+        Ok(GenerationResult { entry, .. }) => Ok(from_cache(entry)),
         Err(ProduceError::Generator { error, .. }) => Err(ProduceError::Generator {
             error,
             waited,
@@ -353,10 +375,10 @@ fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produce
     }
 }
 
-enum Found {
+enum Lookup {
     Cached(Box<Entry>),
     Work {
-        work: Shared<Work>,
+        work: Shared<GenerationFuture>,
         /// Set by the first waiter that receives the result.
         counted: Arc<AtomicBool>,
     },

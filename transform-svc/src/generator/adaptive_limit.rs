@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug)]
 pub struct Permit {
     /// `None` once the permit is returned.
-    places: Option<Arc<AdaptiveLimit>>,
+    limit: Option<Arc<AdaptiveLimit>>,
     lost: Option<watch::Receiver<u64>>,
 }
 
@@ -63,25 +63,25 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Some(places) = self.places.take() else { return };
-        let mut state = places.state.lock();
-        places.give_back(&mut state);
-        places.admit(&mut state);
+        let Some(limit) = self.limit.take() else { return };
+        let mut state = limit.state.lock();
+        limit.give_back(&mut state);
+        limit.admit(&mut state);
     }
 }
 
 /// A waiting caller. When it leaves, the number of waiting calls reported to the fleet falls.
-struct Waiting<'a> {
-    places: &'a Arc<AdaptiveLimit>,
+struct WaitingCall<'a> {
+    limit: &'a Arc<AdaptiveLimit>,
     receiver: Option<oneshot::Receiver<Permit>>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         // A permit that was sent at this moment is returned here.
         drop(self.receiver.take());
-        if self.places.fleet.is_some() {
-            self.places.admit(&mut self.places.state.lock());
+        if self.limit.fleet.is_some() {
+            self.limit.admit(&mut self.limit.state.lock());
         }
     }
 }
@@ -97,7 +97,7 @@ impl AdaptiveLimit {
     pub(super) fn within(name: &str, least: usize, most: usize, fleet: Option<Arc<dyn SharedLimit>>) -> Arc<Self> {
         let most = most.max(1);
         let more = fleet.as_ref().map(|fleet| fleet.more());
-        let places = Arc::new(Self {
+        let limit = Arc::new(Self {
             state: Mutex::new(State {
                 bound: most as f64,
                 in_use: 0,
@@ -109,11 +109,11 @@ impl AdaptiveLimit {
             name: name.to_owned(),
             fleet,
         });
-        places.tell(most);
+        limit.record_bound(most);
         if let Some(more) = more {
-            tokio::spawn(admit_when_more(Arc::downgrade(&places), more));
+            tokio::spawn(admit_when_more(Arc::downgrade(&limit), more));
         }
-        places
+        limit
     }
 
     /// Maximum number of permits.
@@ -130,8 +130,8 @@ impl AdaptiveLimit {
     pub async fn take(self: &Arc<Self>, urgency: &Urgency) -> Permit {
         loop {
             let (sender, receiver) = oneshot::channel();
-            let mut waiting = Waiting {
-                places: self,
+            let mut waiting = WaitingCall {
+                limit: self,
                 receiver: Some(receiver),
             };
             {
@@ -171,7 +171,7 @@ impl AdaptiveLimit {
         }
         state.in_use += 1;
         Some(Permit {
-            places: Some(Arc::clone(self)),
+            limit: Some(Arc::clone(self)),
             lost,
         })
     }
@@ -192,7 +192,7 @@ impl AdaptiveLimit {
             if let Err(mut permit) = next.send(permit) {
                 // The caller left at this moment. The permit is not simply dropped, because that
                 // takes the lock.
-                permit.places = None;
+                permit.limit = None;
                 self.give_back(state);
             }
         }
@@ -212,7 +212,7 @@ impl AdaptiveLimit {
         state.bound = (state.bound + 1.0 / state.bound).min(self.most as f64);
         if state.bound as usize > before {
             self.admit(&mut state);
-            self.tell(state.bound as usize);
+            self.record_bound(state.bound as usize);
         }
     }
 
@@ -227,21 +227,21 @@ impl AdaptiveLimit {
         state.cut = Some(Instant::now());
         if (state.bound as usize) < before {
             metrics::counter!(crate::metric_names::CUTS, "generator" => self.name.clone()).increment(1);
-            tracing::debug!(generator = %self.name, places = state.bound as usize, "overloaded: fewer calls at once");
-            self.tell(state.bound as usize);
+            tracing::debug!(generator = %self.name, limit = state.bound as usize, "overloaded: fewer calls at once");
+            self.record_bound(state.bound as usize);
         }
     }
 
-    fn tell(&self, bound: usize) {
+    fn record_bound(&self, bound: usize) {
         metrics::gauge!(crate::metric_names::PLACES, "generator" => self.name.clone()).set(bound as f64);
     }
 }
 
 /// Grants permits to waiting callers whenever the fleet allows more calls.
-async fn admit_when_more(places: Weak<AdaptiveLimit>, mut more: watch::Receiver<()>) {
+async fn admit_when_more(limit: Weak<AdaptiveLimit>, mut more: watch::Receiver<()>) {
     while more.changed().await.is_ok() {
-        let Some(places) = places.upgrade() else { return };
-        places.admit(&mut places.state.lock());
+        let Some(limit) = limit.upgrade() else { return };
+        limit.admit(&mut limit.state.lock());
     }
 }
 
@@ -250,65 +250,65 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn free(places: &Arc<AdaptiveLimit>) -> Vec<Permit> {
-        std::iter::from_fn(|| places.try_take()).collect()
+    fn free(limit: &Arc<AdaptiveLimit>) -> Vec<Permit> {
+        std::iter::from_fn(|| limit.try_take()).collect()
     }
 
     #[test]
     fn overload_halves_and_a_round_of_good_calls_adds_one() {
-        let places = AdaptiveLimit::new("x", 2, 16);
-        assert_eq!(free(&places).len(), 16);
-        places.was_overloaded(Instant::now());
-        assert_eq!((places.bound(), free(&places).len()), (8, 8));
-        (0..8).for_each(|_| places.went_well());
+        let limit = AdaptiveLimit::new("x", 2, 16);
+        assert_eq!(free(&limit).len(), 16);
+        limit.was_overloaded(Instant::now());
+        assert_eq!((limit.bound(), free(&limit).len()), (8, 8));
+        (0..8).for_each(|_| limit.went_well());
         // 8 + 1/8 + 1/8.1 + … is just under 9; the next call reaches it.
-        places.went_well();
-        assert_eq!((places.bound(), free(&places).len()), (9, 9));
-        (0..1000).for_each(|_| places.went_well());
-        assert_eq!((places.bound(), free(&places).len()), (16, 16), "never above the most");
-        (0..9).for_each(|_| places.was_overloaded(Instant::now()));
-        assert_eq!((places.bound(), free(&places).len()), (2, 2), "never below the least");
+        limit.went_well();
+        assert_eq!((limit.bound(), free(&limit).len()), (9, 9));
+        (0..1000).for_each(|_| limit.went_well());
+        assert_eq!((limit.bound(), free(&limit).len()), (16, 16), "never above the most");
+        (0..9).for_each(|_| limit.was_overloaded(Instant::now()));
+        assert_eq!((limit.bound(), free(&limit).len()), (2, 2), "never below the least");
     }
 
     #[test]
     fn of_a_burst_of_refusals_only_the_first_cuts() {
-        let places = AdaptiveLimit::new("x", 1, 16);
+        let limit = AdaptiveLimit::new("x", 1, 16);
         let began = Instant::now();
-        (0..10).for_each(|_| places.was_overloaded(began));
-        assert_eq!(places.bound(), 8);
-        places.was_overloaded(Instant::now());
-        assert_eq!(places.bound(), 4);
+        (0..10).for_each(|_| limit.was_overloaded(began));
+        assert_eq!(limit.bound(), 8);
+        limit.was_overloaded(Instant::now());
+        assert_eq!(limit.bound(), 4);
     }
 
     #[test]
     fn places_that_are_out_are_not_given_again_until_the_bound_allows() {
-        let places = AdaptiveLimit::new("x", 1, 4);
-        let mut out = free(&places);
-        places.was_overloaded(Instant::now());
+        let limit = AdaptiveLimit::new("x", 1, 4);
+        let mut out = free(&limit);
+        limit.was_overloaded(Instant::now());
         out.truncate(2);
-        assert!(places.try_take().is_none(), "two are out and two may be");
+        assert!(limit.try_take().is_none(), "two are out and two may be");
         out.truncate(1);
-        assert_eq!(free(&places).len(), 1);
+        assert_eq!(free(&limit).len(), 1);
         drop(out);
-        assert_eq!(free(&places).len(), 2);
+        assert_eq!(free(&limit).len(), 2);
     }
 
     #[test]
     fn a_bound_that_grows_while_places_are_owed_takes_the_debt_first() {
-        let places = AdaptiveLimit::new("x", 1, 4);
-        let out = free(&places);
-        places.was_overloaded(Instant::now());
-        (0..9).for_each(|_| places.went_well());
-        assert_eq!(places.bound(), 4);
+        let limit = AdaptiveLimit::new("x", 1, 4);
+        let out = free(&limit);
+        limit.was_overloaded(Instant::now());
+        (0..9).for_each(|_| limit.went_well());
+        assert_eq!(limit.bound(), 4);
         drop(out);
-        assert_eq!(free(&places).len(), 4);
+        assert_eq!(free(&limit).len(), 4);
     }
 
     #[test]
     fn equal_bounds_do_not_move() {
-        let places = AdaptiveLimit::new("x", 8, 8);
-        places.was_overloaded(Instant::now());
-        places.went_well();
-        assert_eq!((places.bound(), free(&places).len()), (8, 8));
+        let limit = AdaptiveLimit::new("x", 8, 8);
+        limit.was_overloaded(Instant::now());
+        limit.went_well();
+        assert_eq!((limit.bound(), free(&limit).len()), (8, 8));
     }
 }

@@ -5,7 +5,7 @@
 //! that names the budget. If the run is repeated with a larger budget, texts in the cache are not
 //! generated again.
 
-use isomer_outbound::shared_limits::Reached;
+use isomer_outbound::shared_limits::ReachedLimit;
 use parking_lot::Mutex;
 
 use super::Prices;
@@ -17,12 +17,12 @@ pub struct Budget {
     limits: BudgetConfig,
     /// The generator's id, for messages and gauges.
     name: String,
-    spent: Mutex<Spent>,
+    spent: Mutex<Spending>,
 }
 
 /// Amounts spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spent {
+pub struct Spending {
     /// Calls, including failed ones.
     pub requests: u64,
     pub prompt_tokens: u64,
@@ -40,7 +40,7 @@ pub struct BudgetSpent {
 
 impl BudgetSpent {
     /// The error for a spent budget of all processes of a fleet.
-    pub(super) fn of_fleet(name: &str, reached: Reached) -> Self {
+    pub(super) fn of_fleet(name: &str, reached: ReachedLimit) -> Self {
         Self {
             name: name.to_owned(),
             what: format!("{} by all processes of the fleet", reached.what),
@@ -60,7 +60,7 @@ impl Budget {
     }
 
     /// The amounts spent so far.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> Spending {
         *self.spent.lock()
     }
 
@@ -73,7 +73,7 @@ impl Budget {
         (prices.prompt > 0.0 || prices.generated > 0.0).then_some(prices)
     }
 
-    fn cost(&self, spent: &Spent) -> f64 {
+    fn cost(&self, spent: &Spending) -> f64 {
         let prices = self.prices().unwrap_or(Prices {
             prompt: 0.0,
             generated: 0.0,

@@ -12,9 +12,9 @@ use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpR
 use futures::future::BoxFuture;
 use http::{HeaderMap, StatusCode, header};
 use isomer_outbound::{
-    body::{self, Unread},
+    body::{self, BodyError},
     said::{ErrorBody, cause, hide, presentable, retry_after, shows},
-    secret::{Missing, SecretSource, bearer},
+    secret::{SecretError, SecretSource, bearer},
 };
 use isomer_service_kit::config::Secret;
 use parking_lot::Mutex;
@@ -24,8 +24,8 @@ use tracing::{Dispatch, dispatcher, instrument::WithSubscriber};
 
 use super::{
     Request,
-    parameters::{Omitted, Parameter},
-    wire::{self, Reply, Withheld},
+    parameters::{OmittedParameters, Parameter},
+    wire::{self, Reply, WithheldText},
 };
 use crate::checks::Check;
 
@@ -37,7 +37,7 @@ const MAX_ANSWER: usize = 16 << 20;
 pub(super) enum CallError {
     /// The API key of requests cannot be read.
     #[error(transparent)]
-    NoKey(#[from] Missing),
+    NoKey(#[from] SecretError),
     /// No connection.
     #[error("no connection: {0}")]
     Connect(String),
@@ -48,7 +48,7 @@ pub(super) enum CallError {
     #[error("the server did not answer in time")]
     Late,
     /// 429, 5xx and similar statuses.
-    #[error("the server answered {status}{}", told(.message))]
+    #[error("the server answered {status}{}", detail(.message))]
     Busy {
         status: u16,
         message: String,
@@ -58,7 +58,7 @@ pub(super) enum CallError {
     #[error("the server's answer is not a completion: {0}")]
     Malformed(String),
     /// A status that applies to every request until a quota is renewed.
-    #[error("the server answered {status}{}", told(.message))]
+    #[error("the server answered {status}{}", detail(.message))]
     Refused {
         status: u16,
         message: String,
@@ -74,7 +74,7 @@ pub(super) enum CallError {
     #[error("the server refuses the parameter {}", .0.name())]
     Unsupported(Parameter),
     /// A status that concerns this request only.
-    #[error("the server answered {status}{}", told(.message))]
+    #[error("the server answered {status}{}", detail(.message))]
     Rejected {
         status: u16,
         message: String,
@@ -119,7 +119,7 @@ impl CallError {
     }
 }
 
-fn told(message: &str) -> String {
+fn detail(message: &str) -> String {
     if message.is_empty() {
         String::new()
     } else {
@@ -191,7 +191,7 @@ pub(super) struct Server {
     base: String,
     key: SecretSource,
     /// Parameters that the server has refused so far.
-    omitted: Mutex<Omitted>,
+    omitted: Mutex<OmittedParameters>,
 }
 
 impl Server {
@@ -207,7 +207,7 @@ impl Server {
     /// Omits a parameter that the server refused from later calls. `sent` is the set of parameters
     /// that the refused request already omitted: if the parameter is among them, omitting it does
     /// not help.
-    fn without(&self, error: CallError, sent: Omitted) -> CallError {
+    fn without(&self, error: CallError, sent: OmittedParameters) -> CallError {
         let CallError::Rejected {
             status: 400 | 422,
             parameter: Some(parameter),
@@ -281,7 +281,7 @@ impl Server {
         if let Some(error) = reply.error() {
             return Err(self.without(of_body(error, &key), omitted));
         }
-        if let Some(Withheld { check, reason }) = reply.withheld() {
+        if let Some(WithheldText { check, reason }) = reply.withheld() {
             let reason = presentable(&reason, &key);
             return Err(CallError::Withheld { check, reason });
         }
@@ -320,7 +320,7 @@ async fn exchange(
     let retry_after = retry_after(response.headers());
     let body = match body::read_by_status(&mut response, MAX_ANSWER).await {
         Ok(body) => body,
-        Err(Unread::Broken(error)) => return Err(of_reqwest(&error)),
+        Err(BodyError::Broken(error)) => return Err(of_reqwest(&error)),
         Err(error) => return Err(CallError::Malformed(error.to_string())),
     };
     if !status.is_success() {

@@ -18,7 +18,7 @@ const ENGINE: u32 = 1;
 pub(super) struct Local {
     identity: Identity,
     model: LocalModel,
-    places: Arc<AdaptiveLimit>,
+    adaptive_limit: Arc<AdaptiveLimit>,
 }
 
 impl Local {
@@ -48,7 +48,7 @@ impl Local {
             // The number of permits is the number of texts decoded together, so that no call waits
             // in the model's own queue, which has no priorities. No error of a local model counts
             // as overload.
-            places: AdaptiveLimit::new(&id, options.max_batch, options.max_batch),
+            adaptive_limit: AdaptiveLimit::new(&id, options.max_batch, options.max_batch),
             identity: Identity { id, digest, cache_key },
             model: loaded,
         })
@@ -68,8 +68,8 @@ impl Generator for Local {
         })
     }
 
-    fn places(&self) -> &Arc<AdaptiveLimit> {
-        &self.places
+    fn adaptive_limit(&self) -> &Arc<AdaptiveLimit> {
+        &self.adaptive_limit
     }
 
     fn greedy_ignores_seed(&self) -> bool {

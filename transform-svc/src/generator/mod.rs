@@ -26,7 +26,7 @@ use crate::{
     prompt::{Message, Role},
 };
 pub use adaptive_limit::{AdaptiveLimit, Permit};
-pub use budget::{Budget, BudgetSpent, Spent};
+pub use budget::{Budget, BudgetSpent, Spending};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -216,7 +216,7 @@ pub trait Generator: Send + Sync {
 
     /// The adaptive limit on its concurrent calls. A generator that can be overloaded reports the
     /// results of its calls to it.
-    fn places(&self) -> &Arc<AdaptiveLimit>;
+    fn adaptive_limit(&self) -> &Arc<AdaptiveLimit>;
 
     /// Whether a greedy call (temperature 0) gives the same text for every seed.
     fn greedy_ignores_seed(&self) -> bool;
@@ -238,19 +238,19 @@ pub struct Turn {
 }
 
 /// A generator with a limit on calls in flight, over all requests of this process.
-pub struct Bounded {
+pub struct BoundedGenerator {
     generator: Box<dyn Generator>,
 }
 
-impl std::fmt::Debug for Bounded {
+impl std::fmt::Debug for BoundedGenerator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bounded")
+        f.debug_struct("BoundedGenerator")
             .field("generator", self.identity())
             .finish_non_exhaustive()
     }
 }
 
-impl Bounded {
+impl BoundedGenerator {
     /// Limits a generator by its own adaptive limit.
     pub fn new(generator: Box<dyn Generator>) -> Self {
         Self { generator }
@@ -271,12 +271,7 @@ impl Bounded {
 
     /// Maximum number of calls in flight.
     pub fn concurrency(&self) -> usize {
-        self.generator.places().most()
-    }
-
-    /// Number of calls that may be in flight now.
-    pub fn places(&self) -> usize {
-        self.generator.places().bound()
+        self.generator.adaptive_limit().most()
     }
 
     /// See [`Generator::prices`].
@@ -299,12 +294,12 @@ impl Bounded {
         let (mut waited, mut lost_calls) = (Duration::ZERO, 0);
         loop {
             let arrived = Instant::now();
-            let place = self.generator.places().take(urgency).await;
+            let permit = self.generator.adaptive_limit().take(urgency).await;
             waited += arrived.elapsed();
             let began = Instant::now();
             let turn = Turn {
                 urgency: urgency.clone(),
-                lost: place.lost(),
+                lost: permit.lost(),
             };
             let result = self.generator.generate(request.clone(), turn).await;
             metrics::histogram!(crate::metric_names::GENERATION).record(began.elapsed().as_secs_f64());
@@ -314,7 +309,7 @@ impl Bounded {
             metrics::counter!(crate::metric_names::CALLS).increment(calls.into());
             match result {
                 // The call had to end because the permit was lost, not because it failed.
-                Err(GeneratorError::Failed { calls, .. }) if place.is_lost() => lost_calls += calls,
+                Err(GeneratorError::Failed { calls, .. }) if permit.is_lost() => lost_calls += calls,
                 Ok(completion) => {
                     let calls = completion.calls + lost_calls;
                     return (Ok(Completion { calls, ..completion }), waited);

@@ -31,8 +31,8 @@ use futures::future::{BoxFuture, Either, select};
 use isomer_outbound::{
     client,
     guard::{AddressGuard, Resolver},
-    rate_limiter::{NoTurn, RateLimiter},
-    shared_limits::{self, SharedLimit, SharedLimits, Spent},
+    rate_limiter::{RateLimiter, TurnError},
+    shared_limits::{self, SharedLimit, SharedLimits, Spending},
 };
 use isomer_service_kit::{
     priority::Priority,
@@ -62,8 +62,8 @@ pub(super) struct OpenAi {
     key_place: String,
     server: Server,
     limits: GeneratorConfig,
-    places: Arc<AdaptiveLimit>,
-    pace: RateLimiter,
+    adaptive_limit: Arc<AdaptiveLimit>,
+    limiter: RateLimiter,
     budget: Budget,
     /// The limits of all processes of a fleet.
     fleet: Option<Arc<dyn SharedLimit>>,
@@ -77,7 +77,7 @@ pub(super) struct OpenAi {
 enum TryError {
     Call(CallError),
     Budget(BudgetSpent),
-    Turn(NoTurn),
+    Turn(TurnError),
     /// The pause of the fleet is longer than the maximum wait of a call.
     Paused(Duration),
 }
@@ -98,7 +98,6 @@ impl OpenAi {
     /// the guard allows. With `limits`, it obeys the limits of all processes of a fleet.
     pub(super) fn new(
         id: String,
-        (model, url): (&str, &str),
         config: &GeneratorConfig,
         guard: Option<AddressGuard>,
         limits: Option<&dyn SharedLimits>,
@@ -107,6 +106,7 @@ impl OpenAi {
             Some(_) => config.clone(),
             None => config.alone(),
         };
+        let (model, url) = (&config.model, config.url.as_deref().unwrap_or_default());
         let base = url.trim_end_matches('/').to_owned();
         let refused = |message: String, hint: &str| TransformError::Refused {
             id: id.clone(),
@@ -140,7 +140,7 @@ impl OpenAi {
                     "check the TLS certificates of this machine",
                 )
             })?;
-        let pace = RateLimiter::new(config.rates(), LONGEST_TURN)
+        let limiter = RateLimiter::new(config.rates(), LONGEST_TURN)
             .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         let identity = Identity {
             id: id.clone(),
@@ -152,9 +152,9 @@ impl OpenAi {
         };
         let fleet = limits.map(|limits| limits.open(&identity.fingerprint(), &id, config.terms()));
         Ok(Self {
-            places: AdaptiveLimit::within(&id, config.min_concurrency, config.concurrency, fleet.clone()),
+            adaptive_limit: AdaptiveLimit::within(&id, config.min_concurrency, config.concurrency, fleet.clone()),
             fleet,
-            pace,
+            limiter,
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
             outage: Outage::default(),
@@ -164,7 +164,7 @@ impl OpenAi {
                 place.port_or_known_default().unwrap_or_default(),
             ),
             identity,
-            model: model.to_owned(),
+            model: model.clone(),
             key_place: config.key_place(),
             server: Server::new(http, base, key),
             limits: config.clone(),
@@ -193,7 +193,7 @@ impl OpenAi {
             reply = self.server.complete(&self.model, request).instrument(span.span()) => reply,
             () = permit_lost => Err(CallError::PermitLost),
         };
-        self.tell_fleet(request, &reply);
+        self.report_to_fleet(request, &reply);
         match &reply {
             Ok(reply) => {
                 if let Some(usage) = &reply.usage {
@@ -205,12 +205,14 @@ impl OpenAi {
                     }
                 }
                 self.outage.answered();
-                self.places.went_well();
+                self.adaptive_limit.went_well();
                 self.latency.add(began.elapsed());
                 let (prompt, generated, _) = tokens(request, reply);
                 self.budget.pay(prompt, generated);
             }
-            Err(CallError::Busy { status: 429 | 503, .. } | CallError::Late) => self.places.was_overloaded(began),
+            Err(CallError::Busy { status: 429 | 503, .. } | CallError::Late) => {
+                self.adaptive_limit.was_overloaded(began)
+            }
             // An error response or a malformed response gives no information about the server's
             // capacity.
             Err(_) => {}
@@ -225,11 +227,11 @@ impl OpenAi {
     }
 
     /// Reports a call's usage, and a pause that the server requests, to all processes of the fleet.
-    fn tell_fleet(&self, request: &Request, reply: &Result<Reply, CallError>) {
+    fn report_to_fleet(&self, request: &Request, reply: &Result<Reply, CallError>) {
         let Some(fleet) = &self.fleet else { return };
-        let mut spent = Spent {
+        let mut spent = Spending {
             requests: 1,
-            ..Spent::default()
+            ..Spending::default()
         };
         match reply {
             Ok(reply) => (spent.prompt_tokens, spent.generated_tokens, _) = tokens(request, reply),
@@ -250,17 +252,17 @@ impl OpenAi {
     /// Waits until the rates and the budget permit a call of `most` tokens.
     async fn permitted(&self, most: u64, turn: &Turn) -> Result<(), TryError> {
         let own = match turn.urgency.priority() {
-            Priority::Interactive => self.pace.turn(most, None).await.map(drop),
-            Priority::Batch => self.pace.turn_of_batch(most).await,
+            Priority::Interactive => self.limiter.turn(most, None).await.map(drop),
+            Priority::Batch => self.limiter.turn_of_batch(most).await,
         };
         own.map_err(TryError::Turn)?;
         let Some(fleet) = &self.fleet else { return Ok(()) };
         let turn = fleet.turn(most, &turn.urgency, self.patience()).await;
         turn.map_err(|refused| match refused {
-            shared_limits::NoTurn::Spent(reached) => {
+            shared_limits::Denial::Spent(reached) => {
                 TryError::Budget(BudgetSpent::of_fleet(&self.identity.id, reached))
             }
-            shared_limits::NoTurn::Paused(wait) => TryError::Paused(wait),
+            shared_limits::Denial::Paused(wait) => TryError::Paused(wait),
         })
     }
 
@@ -278,7 +280,7 @@ impl OpenAi {
             Either::Right(((), first)) => first,
         };
         // Only a free permit is taken, never one that another call is waiting for.
-        let Some(_place) = self.places.try_take() else {
+        let Some(_permit) = self.adaptive_limit.try_take() else {
             return first.await;
         };
         if self.fleet.as_ref().is_some_and(|fleet| !fleet.try_turn()) {
@@ -286,7 +288,7 @@ impl OpenAi {
         }
         // A hedge does not wait for the rate limiter, because the first call would be answered in
         // the meantime.
-        if self.pace.turn(most, Some(tokio::time::Instant::now())).await.is_err() {
+        if !self.limiter.try_turn(most) {
             return first.await;
         }
         let count = |end: &'static str| {
@@ -451,8 +453,8 @@ impl Generator for OpenAi {
         self.budget.prices()
     }
 
-    fn places(&self) -> &Arc<AdaptiveLimit> {
-        &self.places
+    fn adaptive_limit(&self) -> &Arc<AdaptiveLimit> {
+        &self.adaptive_limit
     }
 
     /// Batching on a server changes rounding, so a greedy response may still vary: each seed has a

@@ -11,19 +11,11 @@ pub(super) enum Parameter {
     Seed,
 }
 
+isomer_names::names!(Parameter {
+    MaxTokens = "max_tokens", Temperature = "temperature", TopP = "top_p", TopK = "top_k", Seed = "seed"
+});
+
 impl Parameter {
-    const ALL: [Self; 5] = [Self::MaxTokens, Self::Temperature, Self::TopP, Self::TopK, Self::Seed];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::MaxTokens => "max_tokens",
-            Self::Temperature => "temperature",
-            Self::TopP => "top_p",
-            Self::TopK => "top_k",
-            Self::Seed => "seed",
-        }
-    }
-
     /// A description of the change to later requests.
     pub(super) fn remedy(self) -> &'static str {
         match self {
@@ -47,9 +39,9 @@ impl Parameter {
 
 /// The parameters that a request leaves out.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Omitted(u8);
+pub(super) struct OmittedParameters(u8);
 
-impl Omitted {
+impl OmittedParameters {
     pub(super) fn add(&mut self, parameter: Parameter) {
         self.0 |= 1 << parameter as u8;
     }
@@ -87,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_parameter_is_left_out_and_no_other() {
-        let mut omitted = Omitted::default();
+        let mut omitted = OmittedParameters::default();
         assert_eq!(omitted.unless(Parameter::Seed, 7), Some(7));
         omitted.add(Parameter::Seed);
         assert_eq!(omitted.unless(Parameter::Seed, 7), None);

@@ -8,7 +8,7 @@ use isomer_service_kit::config::Secret;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::{Bounded, local::Local, openai::OpenAi};
+use super::{BoundedGenerator, local::Local, openai::OpenAi};
 use crate::{
     config::{GeneratorConfig, GeneratorKind, TransformConfig, check_url},
     error::{GENERATOR_FORMS, TransformError},
@@ -42,7 +42,7 @@ pub struct Registry {
     resolver: Resolver,
     /// Limits that hold over all processes of a fleet.
     limits: Option<Arc<dyn SharedLimits>>,
-    made: Mutex<HashMap<String, Arc<OnceCell<Arc<Bounded>>>>>,
+    made: Mutex<HashMap<String, Arc<OnceCell<Arc<BoundedGenerator>>>>>,
 }
 
 impl Registry {
@@ -69,7 +69,7 @@ impl Registry {
     /// # Errors
     /// If the id matches nothing or is not permitted, or a local model cannot be fetched or loaded.
     /// A remote generator is not called here.
-    pub async fn get(&self, id: &str) -> Result<Option<Arc<Bounded>>, TransformError> {
+    pub async fn get(&self, id: &str) -> Result<Option<Arc<BoundedGenerator>>, TransformError> {
         let asked = if id.is_empty() {
             &self.config.default_generator
         } else {
@@ -89,7 +89,7 @@ impl Registry {
             .map(|generator| Some(Arc::clone(generator)))
     }
 
-    fn cell(&self, id: &str) -> Arc<OnceCell<Arc<Bounded>>> {
+    fn cell(&self, id: &str) -> Arc<OnceCell<Arc<BoundedGenerator>>> {
         let mut made = self.made.lock();
         if !made.contains_key(id) && made.len() >= MAX_SPECS {
             made.retain(|id, _| !id.starts_with("openai:"));
@@ -97,20 +97,29 @@ impl Registry {
         Arc::clone(made.entry(id.to_owned()).or_default())
     }
 
-    async fn make(&self, id: &str, spec: Spec) -> Result<Arc<Bounded>, TransformError> {
-        let remote = |model: &str, url: &str, config: &GeneratorConfig, guard: Option<AddressGuard>| {
-            OpenAi::new(id.to_owned(), (model, url), config, guard, self.limits.as_deref())
-                .map(|generator| Arc::new(Bounded::new(Box::new(generator))))
+    /// The configuration of a generator that a spec names.
+    fn remote_config(&self, model: String, url: String) -> GeneratorConfig {
+        GeneratorConfig {
+            model,
+            url: Some(url),
+            ..self.config.spec_defaults.clone()
+        }
+    }
+
+    async fn make(&self, id: &str, spec: Spec) -> Result<Arc<BoundedGenerator>, TransformError> {
+        let remote = |config: &GeneratorConfig, guard: Option<AddressGuard>| {
+            OpenAi::new(id.to_owned(), config, guard, self.limits.as_deref())
+                .map(|generator| Arc::new(BoundedGenerator::new(Box::new(generator))))
         };
         let local = async |model: &str, resolver: &Resolver| {
             let generator = Local::load(id.to_owned(), model, self.config.local, resolver).await?;
-            Ok(Arc::new(Bounded::new(Box::new(generator))))
+            Ok(Arc::new(BoundedGenerator::new(Box::new(generator))))
         };
         match spec {
             Spec::Local(model) if id == self.config.default_generator => local(&model, &self.resolver).await,
             Spec::Local(model) => local(&model, &self.resolver.for_requests()).await,
             Spec::Remote { model, url } if self.config.by_owner || id == self.config.default_generator => {
-                remote(&model, &url, &self.config.spec_defaults, None)
+                remote(&self.remote_config(model, url), None)
             }
             Spec::Remote { model, url } => {
                 let guard = AddressGuard::new(&self.config.addresses).map_err(|error| {
@@ -122,13 +131,13 @@ impl Registry {
                     api_key: Secret::default(),
                     api_key_env: Some(String::new()),
                     api_key_file: None,
-                    ..self.config.spec_defaults.clone()
+                    ..self.remote_config(model, url)
                 };
-                remote(&model, &url, &keyless, Some(guard))
+                remote(&keyless, Some(guard))
             }
             Spec::Configured(name) => match self.config.generators.get(&name) {
                 Some(config) if config.kind == GeneratorKind::Local => local(&config.model, &self.resolver).await,
-                Some(config) => remote(&config.model, config.url.as_deref().unwrap_or_default(), config, None),
+                Some(config) => remote(config, None),
                 None => Err(self.unknown(id)),
             },
             Spec::None => Err(self.unknown(id)),
@@ -332,7 +341,11 @@ mod tests {
             "openai:m@http://0x7f.1:9/v1",
         ] {
             let fault = Fault::from(guarded.get(id).await.unwrap_err());
-            assert!(fault.to_string().contains("may not be"), "{id}: {fault}");
+            assert_eq!(
+                (fault.code, fault.reason.as_str()),
+                (tonic::Code::FailedPrecondition, "GENERATOR_REFUSED"),
+                "{id}: {fault}"
+            );
         }
         // Only the owner may name a path.
         assert!(guarded.get("local:/etc/passwd").await.is_err());

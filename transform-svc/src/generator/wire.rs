@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Request,
-    parameters::{Omitted, Parameter},
+    parameters::{OmittedParameters, Parameter},
 };
 use crate::{
     checks::Check,
@@ -25,7 +25,7 @@ const SEED_MASK: u64 = i64::MAX as u64;
 
 /// A request with the fields that async-openai's type lacks or stores with less precision.
 #[derive(Debug, Serialize)]
-pub(super) struct Extended<R> {
+pub(super) struct ExtendedRequest<R> {
     #[serde(flatten)]
     request: R,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,8 +37,8 @@ pub(super) struct Extended<R> {
     top_k: Option<u32>,
 }
 
-impl<R> Extended<R> {
-    fn new(request: R, sampling: &Request, omitted: Omitted) -> Self {
+impl<R> ExtendedRequest<R> {
+    fn new(request: R, sampling: &Request, omitted: OmittedParameters) -> Self {
         Self {
             request,
             temperature: omitted.unless(Parameter::Temperature, sampling.temperature),
@@ -48,7 +48,7 @@ impl<R> Extended<R> {
     }
 }
 
-fn seed(request: &Request, omitted: Omitted) -> Option<i64> {
+fn seed(request: &Request, omitted: OmittedParameters) -> Option<i64> {
     omitted.unless(Parameter::Seed, i64::try_from(request.seed & SEED_MASK).ok()?)
 }
 
@@ -66,7 +66,11 @@ fn message(message: &Message) -> ChatCompletionRequestMessage {
     deprecated,
     reason = "every compatible server knows max_tokens and seed, few know their successors"
 )]
-pub(super) fn conversation(model: &str, request: &Request, omitted: Omitted) -> Extended<CreateChatCompletionRequest> {
+pub(super) fn conversation(
+    model: &str,
+    request: &Request,
+    omitted: OmittedParameters,
+) -> ExtendedRequest<CreateChatCompletionRequest> {
     let max_tokens = omitted.unless(Parameter::MaxTokens, request.max_tokens);
     let chat = CreateChatCompletionRequest {
         model: model.to_owned(),
@@ -77,7 +81,7 @@ pub(super) fn conversation(model: &str, request: &Request, omitted: Omitted) -> 
         stream: Some(false),
         ..CreateChatCompletionRequest::default()
     };
-    Extended::new(chat, request, omitted)
+    ExtendedRequest::new(chat, request, omitted)
 }
 
 /// A text to continue, for `/completions`.
@@ -85,8 +89,8 @@ pub(super) fn continuation(
     model: &str,
     text: &str,
     request: &Request,
-    omitted: Omitted,
-) -> Extended<CreateCompletionRequest> {
+    omitted: OmittedParameters,
+) -> ExtendedRequest<CreateCompletionRequest> {
     let completion = CreateCompletionRequest {
         model: model.to_owned(),
         prompt: Prompt::String(text.to_owned()),
@@ -95,7 +99,7 @@ pub(super) fn continuation(
         stream: Some(false),
         ..CreateCompletionRequest::default()
     };
-    Extended::new(completion, request, omitted)
+    ExtendedRequest::new(completion, request, omitted)
 }
 
 /// The fields that are read from a response, to a conversation or to a text. Servers differ in the
@@ -161,9 +165,8 @@ fn joined<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     }))
 }
 
-/// A withheld text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Withheld {
+pub(super) struct WithheldText {
     /// The check that fails.
     pub(super) check: Check,
     pub(super) reason: String,
@@ -213,17 +216,17 @@ impl Reply {
     }
 
     /// The reason why the server or the model withholds the text.
-    pub(super) fn withheld(&self) -> Option<Withheld> {
+    pub(super) fn withheld(&self) -> Option<WithheldText> {
         let choice = self.choices.first()?;
         if choice.ended_by("content_filter") {
-            return Some(Withheld {
+            return Some(WithheldText {
                 check: Check::Filtered,
                 reason: "the server's content filter withheld the text (finish_reason content_filter)".into(),
             });
         }
         let refusal = choice.message.as_ref()?.refusal.as_deref()?;
         let is_empty = choice.content().is_none_or(|content| content.trim().is_empty());
-        is_empty.then(|| Withheld {
+        is_empty.then(|| WithheldText {
             check: Check::Refusal,
             reason: format!("the model declined: {refusal}"),
         })
@@ -294,7 +297,7 @@ mod tests {
             ],
         });
         assert_eq!(
-            to_value(conversation("m", &asked, Omitted::default())).unwrap(),
+            to_value(conversation("m", &asked, OmittedParameters::default())).unwrap(),
             expected
         );
 
@@ -303,7 +306,7 @@ mod tests {
             "model": "m", "temperature": 0.7, "top_p": 0.95, "max_tokens": 96, "seed": i64::MAX, "stream": false, "prompt": "Once",
         });
         assert_eq!(
-            to_value(continuation("m", "Once", &asked, Omitted::default())).unwrap(),
+            to_value(continuation("m", "Once", &asked, OmittedParameters::default())).unwrap(),
             expected
         );
     }

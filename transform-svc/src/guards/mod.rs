@@ -8,7 +8,7 @@
 //!
 //! A finding is a warning. Its reliability is measured on rewrites labelled by hand
 //! (`tests/it/guards.rs`; figures in docs/reference/guards.md). If the rules do not cover a
-//! language, the finding is "cannot tell" (`Finding::Untold`), never "kept".
+//! language, the finding is "cannot tell" (`Finding::Unknown`), never "kept".
 
 mod names;
 mod negation;
@@ -36,7 +36,7 @@ pub struct GuardRow {
     may_add: bool,
     /// Whether a translation must keep these facts.
     translates: bool,
-    look: fn(&Rewrite<'_>, Duty) -> Finding,
+    look: fn(&Rewrite<'_>, Policy) -> Finding,
 }
 
 /// The guards, in the order of the values of `Guard`.
@@ -56,13 +56,13 @@ enum Finding {
     Kept,
     Broken,
     /// The rules do not cover the language.
-    Untold,
+    Unknown,
 }
 
 /// Changes to the facts of a text that a transformation must not make. A changed fact counts as one
 /// lost and one added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Duty {
+struct Policy {
     /// Whether the rewrite must keep every fact of the original.
     lost: bool,
     /// Whether the rewrite must not add a fact.
@@ -71,16 +71,16 @@ struct Duty {
 
 /// Findings of the guards on a rewrite; each list in the order of `GUARDS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Guarded {
+pub struct GuardFindings {
     /// Guards that found a fact lost or changed.
     pub fired: Vec<Guard>,
     /// Guards without a finding, because their rules do not cover the language.
-    pub untold: Vec<Guard>,
+    pub unknown: Vec<Guard>,
 }
 
 impl GuardRow {
     /// The duty of a rewrite that must keep these facts; `None` if there is none.
-    fn duty(&self, facts: Facts) -> Option<Duty> {
+    fn duty(&self, facts: Facts) -> Option<Policy> {
         let (lost, added) = match facts {
             Facts::Same => (true, !self.may_add),
             Facts::NoneLost => (true, false),
@@ -88,7 +88,7 @@ impl GuardRow {
             Facts::Numbers if self.translates => (true, true),
             Facts::Numbers | Facts::Any => return None,
         };
-        Some(Duty { lost, added })
+        Some(Policy { lost, added })
     }
 }
 
@@ -100,8 +100,8 @@ pub fn run(
     rewrite: &str,
     source: Option<Language>,
     target: Option<Language>,
-) -> Guarded {
-    let mut guarded = Guarded::default();
+) -> GuardFindings {
+    let mut findings = GuardFindings::default();
     let pair = Rewrite {
         original,
         rewrite,
@@ -112,11 +112,11 @@ pub fn run(
         let Some(duty) = row.duty(kind.facts) else { continue };
         match (row.look)(&pair, duty) {
             Finding::Kept => {}
-            Finding::Broken => guarded.fired.push(row.guard),
-            Finding::Untold => guarded.untold.push(row.guard),
+            Finding::Broken => findings.fired.push(row.guard),
+            Finding::Unknown => findings.unknown.push(row.guard),
         }
     }
-    guarded
+    findings
 }
 
 #[cfg(test)]

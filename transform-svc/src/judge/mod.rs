@@ -8,18 +8,18 @@
 
 pub mod number;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt};
-use isomer_proto::transform::v1 as proto;
+use isomer_proto::transform::v1::{self as proto, JudgeScale};
 use isomer_service_kit::priority::Priority;
 
 use crate::{
     cache::Key,
     clean::clean,
-    engine::{Ask, CacheAccess, Caller, Engine, Requested},
+    engine::{CacheAccess, Caller, Cost, Engine, Question, TransformationRequest},
     error::TransformError,
-    generator::{Bounded, GeneratorError},
+    generator::{BoundedGenerator, GeneratorError},
     prompt::{Prompt, Purpose},
     seed,
 };
@@ -31,53 +31,44 @@ const RETRY_TEMPERATURE: f64 = 0.7;
 /// Maximum number of characters of a refused answer that an error repeats.
 const SHOWN_CHARS: usize = 120;
 
-/// The rated property.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scale {
-    /// Semantic similarity of a pair, 0 to 5, decimals allowed: gold scores of STS have them
-    /// (PTEB).
-    Similarity,
-    /// Quality of a transformation, 1 to 5, whole (HTEB).
-    Quality,
-    /// Fluency of the transformed text, 1 to 5, whole (HTEB).
-    Fluency,
+/// The properties of a scale. A request without a scale is refused, so that the unspecified value
+/// never gets here.
+pub trait Scale {
+    /// Lowest and highest rating.
+    fn range(self) -> (f64, f64);
+    /// Whether a rating may have decimals, which gold scores of STS have.
+    fn takes_decimals(self) -> bool;
+    /// The purpose of the scale's prompt.
+    fn purpose(self) -> Purpose;
+    /// The kind of the scale's answers in the cache.
+    fn kind(self) -> &'static str;
 }
 
-impl Scale {
-    pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
-
-    /// Lowest and highest rating.
-    pub const fn range(self) -> (f64, f64) {
+impl Scale for JudgeScale {
+    fn range(self) -> (f64, f64) {
         match self {
-            Self::Similarity => (0.0, 5.0),
             Self::Quality | Self::Fluency => (1.0, 5.0),
+            Self::Similarity | Self::Unspecified => (0.0, 5.0),
         }
     }
 
-    /// Whether a rating may have decimals.
-    pub const fn takes_decimals(self) -> bool {
-        matches!(self, Self::Similarity)
+    fn takes_decimals(self) -> bool {
+        self == Self::Similarity
     }
 
-    /// The purpose of the scale's prompt.
-    pub const fn purpose(self) -> Purpose {
+    fn purpose(self) -> Purpose {
         match self {
-            Self::Similarity => Purpose::JudgeSimilarity,
             Self::Quality => Purpose::JudgeQuality,
             Self::Fluency => Purpose::JudgeFluency,
+            Self::Similarity | Self::Unspecified => Purpose::JudgeSimilarity,
         }
     }
 
-    pub const fn name(self) -> &'static str {
-        self.kind().split_at("judge/".len()).1
-    }
-
-    /// The kind of the scale's answers in the cache.
-    const fn kind(self) -> &'static str {
+    fn kind(self) -> &'static str {
         match self {
-            Self::Similarity => "judge/similarity",
             Self::Quality => "judge/quality",
             Self::Fluency => "judge/fluency",
+            Self::Similarity | Self::Unspecified => "judge/similarity",
         }
     }
 }
@@ -91,11 +82,11 @@ pub struct Pair {
 
 /// A validated request.
 #[derive(Debug, Clone)]
-pub struct Judging {
+pub struct RatingRequest {
     /// The rated property.
-    pub scale: Scale,
+    pub scale: JudgeScale,
     /// The generator that rates.
-    pub generator: Arc<Bounded>,
+    pub generator: Arc<BoundedGenerator>,
     pub prompt: Arc<Prompt>,
     /// The task of the transformation, against which quality is rated.
     pub task: String,
@@ -112,7 +103,7 @@ pub struct Judging {
 
 /// The result of a pair.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rated {
+pub struct PairRating {
     pub score: Option<f64>,
     /// The reason for a missing rating.
     pub error: String,
@@ -120,8 +111,6 @@ pub struct Rated {
     pub generator_failed: bool,
     /// Number of attempts, including those found in the cache.
     pub attempts: u32,
-    /// Of these, attempts made now.
-    pub fresh: u32,
     /// Answers that were not ratings.
     pub unreadable: u32,
     /// Of these, answers generated now.
@@ -130,82 +119,64 @@ pub struct Rated {
     pub seed: u64,
     /// Content address of the last attempt.
     pub key: Key,
-    /// Calls made to the generator now.
-    pub calls: u64,
-    /// Prompt tokens processed now.
-    pub prompt_tokens: u64,
-    /// Tokens generated now.
-    pub generated_tokens: u64,
-    /// Whether the token counts are estimated because the generator does not report them.
-    pub tokens_estimated: bool,
-    /// Time spent waiting for a permit of the generator.
-    pub waited: Duration,
+    pub cost: Cost,
 }
 
 /// Rates pairs, several at once; each is yielded with its index when it is done. An error that
 /// affects all pairs ends the stream.
 pub fn run(
     engine: Arc<Engine>,
-    judging: Arc<Judging>,
+    request: Arc<RatingRequest>,
     pairs: Vec<Pair>,
-) -> impl Stream<Item = Result<(usize, Rated), TransformError>> + Send + 'static {
-    let concurrency = judging.generator.concurrency();
+) -> impl Stream<Item = Result<(usize, PairRating), TransformError>> + Send + 'static {
+    let concurrency = request.generator.concurrency();
     stream::iter(pairs.into_iter().enumerate())
         .map(move |(index, pair)| {
-            let (engine, judging) = (Arc::clone(&engine), Arc::clone(&judging));
-            async move { Ok((index, rate(&engine, &judging, &pair).await?)) }
+            let (engine, request) = (Arc::clone(&engine), Arc::clone(&request));
+            async move { Ok((index, rate(&engine, &request, &pair).await?)) }
         })
         .buffer_unordered(concurrency)
 }
 
-async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, TransformError> {
-    let content = content(judging, pair);
-    let mut rated = Rated {
+async fn rate(engine: &Engine, request: &RatingRequest, pair: &Pair) -> Result<PairRating, TransformError> {
+    let content = content(request, pair);
+    let mut rating = PairRating {
         score: None,
         error: String::new(),
         generator_failed: false,
         attempts: 0,
-        fresh: 0,
         unreadable: 0,
         fresh_unreadable: 0,
-        seed: judging.seed,
+        seed: request.seed,
         key: Key::default(),
-        calls: 0,
-        prompt_tokens: 0,
-        generated_tokens: 0,
-        tokens_estimated: false,
-        waited: Duration::ZERO,
+        cost: Cost::default(),
     };
-    for attempt in 0..judging.max_attempts {
-        rated.attempts += 1;
-        rated.seed = seed::of_attempt(judging.seed, &content, attempt);
-        let ask = Ask {
-            generator: &judging.generator,
-            kind: judging.scale.kind(),
+    for attempt in 0..request.max_attempts {
+        rating.attempts += 1;
+        rating.seed = seed::of_attempt(request.seed, &content, attempt);
+        let question = Question {
+            generator: &request.generator,
+            kind: request.scale.kind(),
             content: content.clone(),
-            prompt: judging.prompt.tag(),
-            prompt_digest: judging.prompt.digest(),
-            messages: judging
+            prompt: request.prompt.tag(),
+            prompt_digest: request.prompt.digest(),
+            messages: request
                 .prompt
-                .render_pair(&pair.original, &pair.transformed, &judging.task),
+                .render_pair(&pair.original, &pair.transformed, &request.task),
             temperature: if attempt == 0 { 0.0 } else { RETRY_TEMPERATURE },
             max_tokens: MAX_TOKENS,
-            seed: rated.seed,
-            access: CacheAccess::bypassing(judging.bypass_cache),
-            caller: &judging.caller,
-            priority: judging.priority,
+            seed: rating.seed,
+            access: CacheAccess::bypassing(request.bypass_cache),
+            caller: &request.caller,
+            priority: request.priority,
         };
-        let answer = engine.ask(ask).await?;
-        rated.key = answer.key;
-        rated.fresh += u32::from(answer.fresh);
-        rated.calls += answer.calls;
-        rated.prompt_tokens += answer.prompt_tokens;
-        rated.generated_tokens += answer.generated_tokens;
-        rated.tokens_estimated |= answer.tokens_estimated;
-        rated.waited += answer.waited;
-        let id = || judging.generator.identity().id.clone();
-        let text = match answer.text {
-            Ok(text) => clean(judging.prompt.purpose(), "", &text, ("", "")).text,
+        let reply = engine.ask(question).await?;
+        rating.key = reply.key;
+        rating.cost.fresh_attempts += u32::from(reply.fresh);
+        rating.cost.add(&reply.usage, reply.waited);
+        let id = || request.generator.identity().id.clone();
+        let text = match reply.text {
+            Ok(text) => clean(request.prompt.purpose(), "", &text, ("", "")).text,
             // These errors end the request, because the next pair would fail too.
             Err(GeneratorError::Unreachable { message, .. }) => {
                 return Err(TransformError::Unreachable { id: id(), message });
@@ -225,31 +196,31 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
                 | GeneratorError::NotCached),
             ) => {
                 // The generator has already retried, or its budget is spent.
-                rated.generator_failed = true;
-                rated.error = error.to_string();
-                return Ok(rated);
+                rating.generator_failed = true;
+                rating.error = error.to_string();
+                return Ok(rating);
             }
         };
-        if let Some(score) = number::read(&text, judging.scale) {
-            rated.score = Some(score);
-            rated.error.clear();
-            return Ok(rated);
+        if let Some(score) = number::read(&text, request.scale) {
+            rating.score = Some(score);
+            rating.error.clear();
+            return Ok(rating);
         }
-        rated.unreadable += 1;
-        rated.fresh_unreadable += u32::from(answer.fresh);
-        let (low, high) = judging.scale.range();
+        rating.unreadable += 1;
+        rating.fresh_unreadable += u32::from(reply.fresh);
+        let (low, high) = request.scale.range();
         let shown: String = text.chars().take(SHOWN_CHARS).collect();
-        rated.error = format!("`{shown}` is not a rating from {low} to {high}");
+        rating.error = format!("`{shown}` is not a rating from {low} to {high}");
     }
-    Ok(rated)
+    Ok(rating)
 }
 
 /// All parts of the question that vary with the pair and the request, so that different questions
 /// have different keys.
-fn content(judging: &Judging, pair: &Pair) -> String {
-    match judging.scale {
-        Scale::Quality => serde_json::json!([pair.original, pair.transformed, judging.task]).to_string(),
-        Scale::Similarity | Scale::Fluency => serde_json::json!([pair.original, pair.transformed]).to_string(),
+fn content(request: &RatingRequest, pair: &Pair) -> String {
+    match request.scale {
+        JudgeScale::Quality => serde_json::json!([pair.original, pair.transformed, request.task]).to_string(),
+        _ => serde_json::json!([pair.original, pair.transformed]).to_string(),
     }
 }
 
@@ -259,7 +230,7 @@ pub fn task(transformation: Option<&proto::Transformation>) -> Result<String, Tr
     match transformation {
         None => Ok("A rewriting that keeps the core meaning.".to_owned()),
         Some(_) => {
-            let requested = Requested::read(transformation, "transformation")?;
+            let requested = TransformationRequest::read(transformation, "transformation")?;
             let entry = requested.transformation.declaration();
             // The source references in brackets are meaningless to a model.
             let described = entry.description.split(" (").next().unwrap_or_default();

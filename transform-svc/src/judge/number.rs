@@ -6,13 +6,15 @@
 //! two numbers, a range, words before or after, a number out of range, a decimal on a scale of
 //! whole numbers, a decimal comma.
 
+use isomer_proto::transform::v1::JudgeScale;
+
 use super::Scale;
 
 const LABELS: &[&str] = &["score", "rating", "similarity", "quality", "fluency", "answer"];
 const WRAPPERS: &[&str] = &["**", "*", "\"", "'", "`"];
 
 /// The rating in an answer; `None` if the answer is not a rating.
-pub fn read(answer: &str, scale: Scale) -> Option<f64> {
+pub fn read(answer: &str, scale: JudgeScale) -> Option<f64> {
     let text = unwrap(answer.trim());
     let text = unwrap(unlabelled(text).unwrap_or(text));
     let text = text.strip_suffix('.').unwrap_or(text).trim_end();
@@ -41,7 +43,7 @@ fn unlabelled(text: &str) -> Option<&str> {
 }
 
 /// The text before `/5` or `out of 5`, where 5 is the scale's maximum.
-fn without_maximum(text: &str, scale: Scale) -> Option<&str> {
+fn without_maximum(text: &str, scale: JudgeScale) -> Option<&str> {
     let (value, most) = text.split_once('/').or_else(|| text.split_once("out of"))?;
     (number(most.trim())? == scale.range().1).then(|| value.trim())
 }
@@ -58,6 +60,7 @@ fn number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use isomer_proto::ProtoEnum;
     use proptest::prelude::*;
 
     use super::*;
@@ -79,9 +82,9 @@ mod tests {
             ("4.2 / 5.", 4.2),
             ("Score: 3 out of 5", 3.0),
         ] {
-            assert_eq!(read(answer, Scale::Similarity), Some(rating), "{answer}");
+            assert_eq!(read(answer, JudgeScale::Similarity), Some(rating), "{answer}");
         }
-        assert_eq!(read("Quality: 4.0", Scale::Quality), Some(4.0));
+        assert_eq!(read("Quality: 4.0", JudgeScale::Quality), Some(4.0));
     }
 
     #[test]
@@ -111,19 +114,19 @@ mod tests {
             "1. 4",
             "٤",
         ] {
-            assert_eq!(read(answer, Scale::Similarity), None, "{answer}");
+            assert_eq!(read(answer, JudgeScale::Similarity), None, "{answer}");
         }
-        assert_eq!(read("3.5", Scale::Quality), None, "whole numbers only");
-        assert_eq!(read("0", Scale::Fluency), None, "the scale begins at 1");
-        assert_eq!(read("0", Scale::Similarity), Some(0.0));
+        assert_eq!(read("3.5", JudgeScale::Quality), None, "whole numbers only");
+        assert_eq!(read("0", JudgeScale::Fluency), None, "the scale begins at 1");
+        assert_eq!(read("0", JudgeScale::Similarity), Some(0.0));
     }
 
     proptest! {
         #[test]
         fn every_number_of_the_scale_reads_back_and_any_text_is_answered(hundredths in 0_u32..=500, noise in "\\PC{0,12}") {
             let value = f64::from(hundredths) / 100.0;
-            prop_assert_eq!(read(&value.to_string(), Scale::Similarity), Some(value));
-            for scale in Scale::ALL {
+            prop_assert_eq!(read(&value.to_string(), JudgeScale::Similarity), Some(value));
+            for scale in JudgeScale::all() {
                 if let Some(rating) = read(&noise, scale) {
                     let (low, high) = scale.range();
                     prop_assert!(rating >= low && rating <= high);

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use isomer_transformations::{Answer, CATALOGUE, PromptKind};
+use isomer_transformations::{AnswerForm, CATALOGUE, PromptKind};
 
 use super::Placeholder;
 
@@ -69,10 +69,10 @@ impl Purpose {
     }
 
     /// Form of the answer.
-    pub fn answer(self) -> Answer {
+    pub fn answer(self) -> AnswerForm {
         match self {
             Self::Write(kind) => kind.answer,
-            Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency => Answer::Text,
+            Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency => AnswerForm::Text,
         }
     }
 
@@ -98,7 +98,7 @@ impl Purpose {
     pub(super) fn optional(self) -> &'static [Placeholder] {
         match self {
             Self::Write(kind) if kind.needs_language => &[],
-            Self::Write(kind) if kind.answer == Answer::List => &[Placeholder::Language, Placeholder::Count],
+            Self::Write(kind) if kind.answer == AnswerForm::List => &[Placeholder::Language, Placeholder::Count],
             Self::Write(_) => &[Placeholder::Language],
             Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency => &[],
         }

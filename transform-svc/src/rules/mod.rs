@@ -19,7 +19,7 @@ pub trait Rule: Debug + Send + Sync {
     ///
     /// # Errors
     /// The reason why such texts cannot be transformed.
-    fn check_language(&self, _: Language) -> Result<(), LanguageRefused> {
+    fn check_language(&self, _: Language) -> Result<(), UnsupportedLanguage> {
         Ok(())
     }
 
@@ -27,12 +27,12 @@ pub trait Rule: Debug + Send + Sync {
     ///
     /// # Errors
     /// The check that the text fails, if no text can be made from it.
-    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused>;
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, RuleRefusal>;
 }
 
 /// A language that a rule does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LanguageRefused {
+pub struct UnsupportedLanguage {
     /// The reason why the rule does not apply to the language.
     pub problem: String,
     /// How to avoid the error.
@@ -41,7 +41,7 @@ pub struct LanguageRefused {
 
 /// A text that a rule cannot transform.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RuleRefusal {
     /// The check that it fails.
     pub check: Check,
     /// The reason, in words.
@@ -96,13 +96,13 @@ pub fn values(transformation: &str, parameter: &str) -> Vec<Json> {
 
 #[cfg(test)]
 mod tests {
-    use isomer_transformations::{CATALOGUE, Making};
+    use isomer_transformations::{CATALOGUE, Mechanism};
 
     use super::*;
 
     #[test]
     fn every_transformation_by_rule_has_its_rule() {
-        let declared = CATALOGUE.iter().filter(|row| matches!(row.making, Making::Rule));
+        let declared = CATALOGUE.iter().filter(|row| matches!(row.making, Mechanism::Rule));
         let declared: Vec<&str> = declared.map(|row| row.name).collect();
         let rules: Vec<&str> = RULES.iter().map(|row| row.name).collect();
         assert_eq!(declared, rules);

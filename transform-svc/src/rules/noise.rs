@@ -7,7 +7,7 @@ use isomer_noise::{Channel, Dose, NotApplicable, applies, apply};
 use isomer_transformations::{ParameterError, Parameters};
 use serde_json::Value as Json;
 
-use super::{LanguageRefused, Refused, Row, Rule, Subject};
+use super::{Row, Rule, RuleRefusal, Subject, UnsupportedLanguage};
 use crate::{checks::Check, language::Language};
 
 pub(super) const ROW: Row = Row {
@@ -62,24 +62,24 @@ impl Noise {
 }
 
 impl Rule for Noise {
-    fn check_language(&self, language: Language) -> Result<(), LanguageRefused> {
+    fn check_language(&self, language: Language) -> Result<(), UnsupportedLanguage> {
         let known = known(language);
         let applicable = known.and_then(|known| applies(self.channel, known).map_err(|reason| self.refused(reason)));
-        applicable.map_err(|problem| LanguageRefused {
+        applicable.map_err(|problem| UnsupportedLanguage {
             problem,
             hint: "leave the texts of this language out, or take another channel".to_owned(),
         })
     }
 
     /// A text of unknown language is treated as English.
-    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, RuleRefusal> {
         let language = text.language.map_or(Ok(isomer_noise::Language::ENGLISH), known);
-        let language = language.map_err(|reason| Refused {
+        let language = language.map_err(|reason| RuleRefusal {
             check: Check::GeneratorError,
             reason,
         })?;
         let noised = apply(self.channel, text.text, language, self.dose, text.seed);
-        noised.map(|noised| vec![noised.text]).map_err(|reason| Refused {
+        noised.map(|noised| vec![noised.text]).map_err(|reason| RuleRefusal {
             check: match reason {
                 NotApplicable::NothingEligible => Check::TooFew,
                 _ => Check::GeneratorError,
@@ -139,8 +139,8 @@ mod tests {
         let case = read("case", Some(0.4)).unwrap();
         let [japanese, latin] = ["ja", "la"].map(|code| Language::parse(code).unwrap());
         let problem = |language| case.check_language(language).unwrap_err().problem;
-        assert!(problem(japanese).contains("no letter case"));
-        assert!(problem(latin).contains("not defined for Latin"));
+        assert!(problem(japanese).contains("case"));
+        assert!(problem(latin).contains("Latin"));
         assert_eq!(
             apply(&case, "猫が寝ている。", Some(japanese)),
             Err(Check::GeneratorError)

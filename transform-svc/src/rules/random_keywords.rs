@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isomer_transformations::Parameters;
 use rand::seq::index;
 
-use super::{Refused, Row, Rule, Subject, any};
+use super::{Row, Rule, RuleRefusal, Subject, any};
 use crate::{seed, words};
 
 /// Minimum number of words kept, if the text has that many.
@@ -32,7 +32,7 @@ impl RandomKeywords {
 }
 
 impl Rule for RandomKeywords {
-    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, RuleRefusal> {
         Ok(vec![random_keywords(text.text, self.keep_ratio, text.seed, text.id)])
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use super::{LanguageRefused, Refused, Row, Rule, Subject, any};
+use super::{Row, Rule, RuleRefusal, Subject, UnsupportedLanguage, any};
 use crate::{checks::Check, language::Language, words};
 
 /// Our own lists of function words, by language.
@@ -42,23 +42,23 @@ pub(super) const ROW: Row = Row {
 pub struct StopwordRemoval;
 
 impl Rule for StopwordRemoval {
-    fn check_language(&self, language: Language) -> Result<(), LanguageRefused> {
+    fn check_language(&self, language: Language) -> Result<(), UnsupportedLanguage> {
         if LISTS.contains_key(language.code()) {
             return Ok(());
         }
-        Err(LanguageRefused {
+        Err(UnsupportedLanguage {
             problem: format!("there is no list of function words for {}", language.name()),
             hint: format!("there is one for {LANGUAGES}"),
         })
     }
 
     /// A text of unknown language is treated as English.
-    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, RuleRefusal> {
         let language = text.language.or_else(|| Language::parse("en"));
         let removed = language.and_then(|language| remove(text.text, language));
         removed.map(|text| vec![text]).ok_or_else(|| {
             let name = text.language.map_or("this language", Language::name);
-            Refused {
+            RuleRefusal {
                 check: Check::GeneratorError,
                 reason: format!("there is no list of function words for {name}; there is one for {LANGUAGES}"),
             }

@@ -41,7 +41,7 @@ impl TransformService {
             Some(guard) => client::connect_lazy_to(&config, Box::new(guard)),
         };
         connected
-            .map(|channel| channel.for_tenant(&tenant.as_told_to(address)))
+            .map(|channel| channel.for_tenant(&tenant.for_server(address)))
             .map_err(|fault| fault.field("encoder_address"))
     }
 }
@@ -68,10 +68,10 @@ impl AugmentationService for TransformService {
         let (tenant, caller) = (Tenant::of_request(&request), self.caller_of(&request));
         let request = request.into_inner();
         let encoder = self.encoder_at(&request.encoder_address, &tenant)?;
-        let kept = self.variant_vectors.as_deref();
+        let stored = self.variant_vectors.as_deref();
         let mode = request.spec.as_ref().map_or(AugmentationMode::Always, effective_mode);
         let (mut response, generated) =
-            augment::encode_augmented(&self.engine, (encoder, kept), caller, request).await?;
+            augment::encode_augmented(&self.engine, encoder, stored, caller, request).await?;
         let mut timing = generated.totals.timing(began.elapsed());
         timing.compute = prost_types::Duration::try_from(generated.took).ok();
         response.timing = Some(timing);

@@ -12,9 +12,9 @@ use serde_json::Value as Json;
 
 use crate::{
     distractors,
-    engine::{Amount, Call, Estimate, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
+    engine::{Amount, Call, Estimate, Job, JobResult, Member, OnFailure, Outcome, Plan, joined},
     error::TransformError,
-    language::{Language, LanguageCheck, TARGETS},
+    language::{Language, TARGETS},
     measures::{self, Measures},
     prompt::{Prompt, Prompts, Purpose},
     rules,
@@ -37,15 +37,6 @@ pub(super) fn measures(measures: Measures) -> proto::Measures {
         edit_distance: measures.edit_distance,
         jaccard: measures.jaccard,
         length_ratio: measures.length_ratio,
-    }
-}
-
-pub(super) fn language_check(check: Option<LanguageCheck>) -> proto::LanguageCheck {
-    match check {
-        None => proto::LanguageCheck::Unspecified,
-        Some(LanguageCheck::Right) => proto::LanguageCheck::Right,
-        Some(LanguageCheck::Wrong) => proto::LanguageCheck::Wrong,
-        Some(LanguageCheck::TooShort) => proto::LanguageCheck::TooShort,
     }
 }
 
@@ -113,27 +104,38 @@ fn call(call: &Call) -> proto::GeneratorCall {
 
 /// The results of a job: one for each item with its text. The first result carries the usage; the
 /// others reuse the work.
-pub(crate) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto::TransformResult> {
+pub(crate) fn results(plan: &Plan, job: &Job, done: &JobResult) -> Vec<proto::TransformResult> {
     job.members
         .iter()
         .enumerate()
-        .map(|(nth, member)| result(plan, job, finished, member, nth > 0))
+        .map(|(nth, member)| result(plan, job, done, member, nth > 0))
         .collect()
 }
 
-fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated: bool) -> proto::TransformResult {
-    let generated = plan.kind().needs_generator();
-    let (outcome, text, language) = match (finished.outcome, plan.on_failure) {
-        (Outcome::Ok, _) => (proto::Outcome::Ok, Some(&finished.text), finished.language),
-        (Outcome::Recovered, _) => (proto::Outcome::Recovered, Some(&finished.text), finished.language),
-        (Outcome::Unchanged, _) => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
+fn result(plan: &Plan, job: &Job, done: &JobResult, member: &Member, repeated: bool) -> proto::TransformResult {
+    let (generated, several) = (plan.kind().needs_generator(), plan.kind().gives_several);
+    let (of_job, origin, cost) = (&done.outcome, &done.provenance, &done.cost);
+    let (outcome, text, language) = match of_job {
+        Outcome::Made(made) => {
+            let outcome = if made.recovered {
+                proto::Outcome::Recovered
+            } else {
+                proto::Outcome::Ok
+            };
+            (outcome, made.texts.first().filter(|_| !several), origin.language)
+        }
+        Outcome::Unchanged => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
         // An original cannot replace distractors, which must have a different meaning.
-        (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind().gives_several => {
+        Outcome::Failed(_) | Outcome::NotCached { .. } if plan.on_failure == OnFailure::KeepOriginal && !several => {
             (proto::Outcome::KeptOriginal, Some(&job.text), job.language)
         }
-        (Outcome::Failed, _) => (proto::Outcome::Failed, None, None),
+        Outcome::Failed(_) | Outcome::NotCached { .. } => (proto::Outcome::Failed, None, None),
     };
-    let cache_hit = finished.cached() || (repeated && generated && finished.attempts > 0);
+    let made = of_job.made();
+    let text_measures = made.map_or(&[][..], |made| made.measures.as_slice());
+    let texts = made.filter(|_| several).map_or(&[][..], |made| made.texts.as_slice());
+    let guards = made.map(|made| made.guards.clone()).unwrap_or_default();
+    let cache_hit = done.cached() || (repeated && generated && origin.attempts > 0);
     let provenance = Provenance {
         generator_id: plan
             .generator
@@ -147,11 +149,11 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
             .unwrap_or_default(),
         prompt_version: plan.prompt_version(),
         prompt_digest: plan.prompt_digest(),
-        seed: finished.seed,
-        attempts: if cache_hit { 0 } else { finished.attempts },
+        seed: origin.seed,
+        attempts: if cache_hit { 0 } else { origin.attempts },
         cache_hit,
-        content_key: finished.key.map(hex::encode).unwrap_or_default(),
-        languages: finished.languages.iter().map(|code| (*code).to_owned()).collect(),
+        content_key: origin.key.map(hex::encode).unwrap_or_default(),
+        languages: origin.languages.iter().map(|code| (*code).to_owned()).collect(),
         generator_key: plan
             .generator
             .as_ref()
@@ -162,46 +164,34 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         index: member.index,
         id: member.id.clone(),
         text: text.cloned().unwrap_or_default(),
-        texts: finished.texts.clone(),
+        texts: texts.to_vec(),
         outcome: outcome.into(),
-        failed_checks: numbers(&finished.failed),
-        retried_checks: numbers(&finished.retried),
-        measures: if plan.kind().gives_several {
-            distractors::mean(&finished.measures).map(measures)
+        failed_checks: numbers(of_job.checks()),
+        retried_checks: numbers(&origin.retried_checks),
+        measures: if several {
+            distractors::mean(text_measures).map(measures)
         } else if outcome == proto::Outcome::KeptOriginal {
             Some(measures(measures::measure(&job.text, &job.text)))
         } else {
-            finished.measures.first().copied().map(measures)
+            text_measures.first().copied().map(measures)
         },
         provenance: Some(provenance),
         language: language.map(Language::code).unwrap_or_default().to_owned(),
-        error: finished.error.clone(),
-        language_check: language_check(finished.language_check).into(),
-        text_measures: if plan.kind().gives_several {
-            finished.measures.iter().copied().map(measures).collect()
+        error: of_job.error().to_owned(),
+        language_check: origin.language_check.unwrap_or_default().into(),
+        text_measures: if several {
+            text_measures.iter().copied().map(measures).collect()
         } else {
             Vec::new()
         },
-        set_jaccard: distractors::set_jaccard(&finished.texts),
-        calls: finished.trail.iter().map(call).collect(),
-        usage: usage(finished).filter(|_| !repeated),
-        guards: numbers(&finished.guarded.fired),
-        guards_untold: numbers(&finished.guarded.untold),
-        retried_guards: numbers(&finished.retried_guards),
-        first_checks: numbers(&finished.first),
+        set_jaccard: distractors::set_jaccard(texts),
+        calls: origin.trail.iter().map(call).collect(),
+        usage: Some(cost.usage).filter(|usage| !repeated && *usage != Usage::default()),
+        guards: numbers(&guards.fired),
+        guards_untold: numbers(&guards.unknown),
+        retried_guards: numbers(&origin.retried_guards),
+        first_checks: numbers(&origin.first_checks),
     }
-}
-
-/// The generator usage of a job; `None` if there was none.
-fn usage(finished: &Finished) -> Option<Usage> {
-    let usage = Usage {
-        tokens: finished.prompt_tokens,
-        generated_tokens: finished.generated_tokens,
-        generator_calls: finished.calls,
-        tokens_estimated: finished.tokens_estimated,
-        ..Usage::default()
-    };
-    (usage != Usage::default()).then_some(usage)
 }
 
 pub(super) fn estimate(estimate: Estimate) -> proto::GenerationEstimate {

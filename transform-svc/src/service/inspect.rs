@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use isomer_proto::transform::v1::{InspectRequest, InspectResponse, inspect_response::Finding};
+use isomer_proto::transform::v1::{InspectRequest, InspectResponse, LanguageCheck, inspect_response::Finding};
 use isomer_service_kit::{Fault, long_work};
 use tonic::Code;
 
 use super::convert;
 use crate::{
     checks,
-    engine::{Requested, read_language},
+    engine::{TransformationRequest, read_language},
     guards, language, measures,
 };
 
@@ -55,7 +55,7 @@ pub(super) async fn inspect(request: InspectRequest) -> Result<InspectResponse, 
 }
 
 fn look(request: InspectRequest, left: &AtomicBool) -> Result<InspectResponse, Fault> {
-    let requested = Requested::read(request.transformation.as_ref(), "transformation")?;
+    let requested = TransformationRequest::read(request.transformation.as_ref(), "transformation")?;
     let kind = requested.transformation.declaration();
     let target = requested.language("target_language")?;
     let mut findings = Vec::with_capacity(request.pairs.len());
@@ -74,17 +74,17 @@ fn look(request: InspectRequest, left: &AtomicBool) -> Result<InspectResponse, F
         findings.push(Finding {
             failed_checks: convert::numbers(&failed),
             measures: Some(convert::measures(measures::measure(&pair.original, &pair.transformed))),
-            language_check: convert::language_check(
-                expected
-                    .filter(|_| kind.needs_generator() && !pair.transformed.trim().is_empty())
-                    .map(|expected| language::check(&pair.transformed, expected)),
-            )
-            .into(),
+            language_check: expected
+                .filter(|_| kind.needs_generator() && !pair.transformed.trim().is_empty())
+                .map_or(LanguageCheck::Unspecified, |expected| {
+                    language::check(&pair.transformed, expected)
+                })
+                .into(),
             detected_language: language::detect(&pair.transformed)
                 .map(|found| found.code().to_owned())
                 .unwrap_or_default(),
             guards: convert::numbers(&guarded.fired),
-            guards_untold: convert::numbers(&guarded.untold),
+            guards_untold: convert::numbers(&guarded.unknown),
         });
     }
     Ok(InspectResponse { findings })

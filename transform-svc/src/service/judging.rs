@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Instant};
 
 use futures::TryStreamExt;
 use isomer_proto::{
-    ProtoEnum,
     common::v1::{Provenance, Timing, Usage},
     transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
 };
@@ -15,7 +14,7 @@ use super::convert;
 use crate::{
     engine::{Caller, Engine},
     error::TransformError,
-    judge::{self, Judging, Pair, Rated, Scale},
+    judge::{self, Pair, PairRating, RatingRequest, Scale},
 };
 
 const DEFAULT_SEED: u64 = 1337;
@@ -68,7 +67,7 @@ pub(super) async fn judge(
         .generator(&request.generator_id, "generator_id", "a judge")
         .await?;
     let prompt = engine.prompts().get(scale.purpose(), &generator.identity().id);
-    let judging = Arc::new(Judging {
+    let rating_request = Arc::new(RatingRequest {
         scale,
         generator,
         prompt,
@@ -80,10 +79,15 @@ pub(super) async fn judge(
         priority,
     });
     let (mut totals, mut ratings) = (Totals::default(), Vec::with_capacity(ids.len()));
-    let mut rated = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&judging), pairs));
-    while let Some((index, rated)) = rated.try_next().await? {
-        totals.add(&rated);
-        ratings.push(rating(&judging, index, std::mem::take(&mut ids[index]), rated));
+    let mut pair_rating = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&rating_request), pairs));
+    while let Some((index, pair_rating)) = pair_rating.try_next().await? {
+        totals.add(&pair_rating);
+        ratings.push(rating(
+            &rating_request,
+            index,
+            std::mem::take(&mut ids[index]),
+            pair_rating,
+        ));
     }
     ratings.sort_unstable_by_key(|rating| rating.index);
     Ok(totals.response(ratings, began))
@@ -99,36 +103,34 @@ pub(super) fn fault(error: TransformError) -> Fault {
     fault
 }
 
-fn scale_of(scale: i32) -> Result<Scale, TransformError> {
-    let scale: Option<JudgeScale> = choice("scale", scale)?;
-    let found = scale.and_then(|scale| scale.among(Scale::ALL, Scale::name));
-    found.ok_or_else(|| {
+fn scale_of(scale: i32) -> Result<JudgeScale, TransformError> {
+    choice("scale", scale)?.ok_or_else(|| {
         let hint = "give 1 (similarity), 2 (quality) or 3 (fluency)";
         TransformError::invalid("scale", "no scale is set", hint)
     })
 }
 
-fn rating(judging: &Judging, index: usize, id: String, rated: Rated) -> Rating {
-    let identity = judging.generator.identity();
-    let cache_hit = rated.attempts > 0 && rated.fresh == 0 && !rated.generator_failed;
+fn rating(rating_request: &RatingRequest, index: usize, id: String, pair_rating: PairRating) -> Rating {
+    let identity = rating_request.generator.identity();
+    let cache_hit = pair_rating.attempts > 0 && pair_rating.cost.fresh_attempts == 0 && !pair_rating.generator_failed;
     Rating {
         index: index as u32,
         id,
-        score: rated.score,
+        score: pair_rating.score,
         provenance: Some(Provenance {
             generator_id: identity.id.clone(),
             generator_digest: identity.digest.clone(),
-            prompt_version: judging.prompt.tag(),
-            prompt_digest: judging.prompt.digest().to_owned(),
-            seed: rated.seed,
-            attempts: if cache_hit { 0 } else { rated.attempts },
+            prompt_version: rating_request.prompt.tag(),
+            prompt_digest: rating_request.prompt.digest().to_owned(),
+            seed: pair_rating.seed,
+            attempts: if cache_hit { 0 } else { pair_rating.attempts },
             cache_hit,
-            content_key: hex::encode(rated.key),
+            content_key: hex::encode(pair_rating.key),
             languages: Vec::new(),
             generator_key: identity.fingerprint(),
         }),
-        error: rated.error,
-        unreadable: rated.unreadable,
+        error: pair_rating.error,
+        unreadable: pair_rating.unreadable,
     }
 }
 
@@ -143,13 +145,13 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, rated: &Rated) {
+    fn add(&mut self, pair_rating: &PairRating) {
         let summary = &mut self.summary;
-        let outcome = match rated.score {
+        let outcome = match pair_rating.score {
             Some(score) => {
                 self.sum += score;
                 self.scored += 1;
-                if rated.attempts == 1 {
+                if pair_rating.attempts == 1 {
                     summary.rated += 1;
                     "rated"
                 } else {
@@ -157,7 +159,7 @@ impl Totals {
                     "recovered"
                 }
             }
-            None if rated.generator_failed => {
+            None if pair_rating.generator_failed => {
                 summary.generator_errors += 1;
                 "generator_error"
             }
@@ -167,22 +169,18 @@ impl Totals {
             }
         };
         metrics::counter!(crate::metric_names::RATINGS, "outcome" => outcome).increment(1);
-        let hit = u64::from(rated.fresh == 0 && !rated.generator_failed);
+        let hit = u64::from(pair_rating.cost.fresh_attempts == 0 && !pair_rating.generator_failed);
         summary.cache_hits += hit;
-        summary.unreadable_answers += u64::from(rated.fresh_unreadable);
+        summary.unreadable_answers += u64::from(pair_rating.fresh_unreadable);
         sum::add(
             &mut self.usage,
             &Usage {
                 texts: 1,
                 cached_texts: hit,
-                tokens: rated.prompt_tokens,
-                generated_tokens: rated.generated_tokens,
-                generator_calls: rated.calls,
-                tokens_estimated: rated.tokens_estimated,
-                ..Usage::default()
+                ..pair_rating.cost.usage
             },
         );
-        self.waited = self.waited.max(rated.waited);
+        self.waited = self.waited.max(pair_rating.cost.waited);
     }
 
     fn response(mut self, ratings: Vec<Rating>, began: Instant) -> JudgeResponse {

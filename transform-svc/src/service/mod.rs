@@ -24,7 +24,7 @@ use isomer_service_kit::{
     GrpcChannel, Services, Tenant, config::Validate, dispatch, holder, page_token, priority::Priority,
 };
 use isomer_transformations::CATALOGUE;
-use isomer_usage::report::Reporting;
+use isomer_usage::report::ReportingService;
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -48,7 +48,7 @@ pub struct TransformService {
 }
 
 /// The results of a request in progress, in order of completion.
-struct Running {
+struct ResultStream {
     began: Instant,
     plan: Arc<Plan>,
     results: Pin<Box<dyn Stream<Item = Result<(Vec<TransformResult>, Totals), TransformError>> + Send>>,
@@ -111,8 +111,9 @@ impl TransformService {
         &self,
         spec: Option<TransformSpec>,
         items: Vec<TextItem>,
-        (caller, priority): (Caller, Priority),
-    ) -> Result<Running, TransformError> {
+        caller: Caller,
+        priority: Priority,
+    ) -> Result<ResultStream, TransformError> {
         let began = Instant::now();
         let (mut plan, jobs) = self.engine.plan(caller, spec, items).await?;
         plan.priority = priority;
@@ -121,13 +122,13 @@ impl TransformService {
         let shape = Arc::clone(&plan);
         let results = Arc::clone(&self.engine)
             .run(Arc::clone(&plan), jobs)
-            .map_ok(move |(job, finished)| {
-                let results = convert::results(&shape, &job, &finished);
+            .map_ok(move |(job, done)| {
+                let results = convert::results(&shape, &job, &done);
                 let mut totals = Totals::default();
-                totals.add(&shape, &finished, &results);
+                totals.add(&shape, &done, &results);
                 (results, totals)
             });
-        Ok(Running {
+        Ok(ResultStream {
             began,
             plan,
             results: results.boxed(),
@@ -153,7 +154,9 @@ pub fn services(service: TransformService) -> Services {
     let augmentation = AugmentationServiceServer::new(service)
         .max_decoding_message_size(limit)
         .max_encoding_message_size(limit);
-    Services::new().add(Reporting(transform)).add(Reporting(augmentation))
+    Services::new()
+        .add(ReportingService(transform))
+        .add(ReportingService(augmentation))
 }
 
 /// The list that page tokens belong to.
@@ -191,8 +194,8 @@ impl TransformRpc for TransformService {
 
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
         let (caller, request) = (self.caller_of(&request), request.into_inner());
-        let whose = (caller, convert::priority(request.priority)?);
-        let mut running = self.start(request.spec, request.items, whose).await?;
+        let priority = convert::priority(request.priority)?;
+        let mut running = self.start(request.spec, request.items, caller, priority).await?;
         let (mut results, mut totals) = (Vec::new(), Totals::default());
         while let Some((made, counted)) = running.results.try_next().await? {
             results.extend(made);
@@ -212,8 +215,8 @@ impl TransformRpc for TransformService {
         request: Request<TransformStreamRequest>,
     ) -> Result<Response<ResponseStream>, Status> {
         let (caller, request) = (self.caller_of(&request), request.into_inner());
-        let whose = (caller, convert::priority(request.priority)?);
-        let running = self.start(request.spec, request.items, whose).await?;
+        let priority = convert::priority(request.priority)?;
+        let running = self.start(request.spec, request.items, caller, priority).await?;
         tracing::trace!(transformation = running.plan.kind().name, "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.

@@ -9,7 +9,7 @@ use isomer_proto::{
 };
 use isomer_usage::sum;
 
-use crate::engine::{Finished, Plan};
+use crate::engine::{JobResult, Plan};
 
 /// Running totals of a request.
 #[derive(Debug, Clone, Default)]
@@ -20,8 +20,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Counts a finished job and its results.
-    pub(crate) fn add(&mut self, plan: &Plan, finished: &Finished, results: &[TransformResult]) {
+    /// Counts a job and its results.
+    pub(crate) fn add(&mut self, plan: &Plan, done: &JobResult, results: &[TransformResult]) {
         for result in results {
             let outcome = result.outcome();
             let count = match outcome {
@@ -42,28 +42,19 @@ impl Totals {
                     .is_some_and(|provenance| provenance.cache_hit),
             );
         }
-        if let Some(call) = finished.trail.last().filter(|call| !call.fingerprint.is_empty()) {
+        if let Some(call) = done.provenance.trail.last().filter(|call| !call.fingerprint.is_empty()) {
             *self.summary.fingerprints.entry(call.fingerprint.clone()).or_default() += results.len() as u64;
         }
-        for guard in &finished.guarded.fired {
+        for guard in done.outcome.fired_guards() {
             *self.summary.guard_counts.entry(guard.name().into()).or_default() += results.len() as u64;
         }
-        for check in &finished.fresh_checks {
+        for check in &done.cost.fresh_checks {
             *self.summary.check_counts.entry(check.name().into()).or_default() += 1;
             metrics::counter!(crate::metric_names::CHECKS, "check" => check.name()).increment(1);
         }
-        self.summary.generator_calls += u64::from(finished.fresh_attempts);
-        sum::add(
-            &mut self.usage,
-            &Usage {
-                tokens: finished.prompt_tokens,
-                generated_tokens: finished.generated_tokens,
-                generator_calls: finished.calls,
-                tokens_estimated: finished.tokens_estimated,
-                ..Usage::default()
-            },
-        );
-        self.waited = self.waited.max(finished.waited);
+        self.summary.generator_calls += u64::from(done.cost.fresh_attempts);
+        sum::add(&mut self.usage, &done.cost.usage);
+        self.waited = self.waited.max(done.cost.waited);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

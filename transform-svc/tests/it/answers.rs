@@ -17,7 +17,7 @@ use isomer_transformations::{Declaration, declaration};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Answer {
+struct LabelledAnswer {
     language: String,
     half: String,
     transformation: String,
@@ -28,7 +28,7 @@ struct Answer {
     text: Option<String>,
 }
 
-impl Answer {
+impl LabelledAnswer {
     fn kind(&self) -> &'static Declaration {
         declaration(&self.transformation).unwrap()
     }
@@ -57,7 +57,7 @@ impl Answer {
     }
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<LabelledAnswer> {
     include_str!("../fixtures/answers/answers.jsonl")
         .split('\n')
         .filter(|line| !line.is_empty())
@@ -175,7 +175,7 @@ fn nearly_every_answer_that_is_no_rewrite_fails_some_check() {
         .into_iter()
         .filter(|answer| answer.half == "held" && answer.text.is_none());
     let (good, bad): (Vec<_>, Vec<_>) = held.partition(|answer| answer.labels.is_empty());
-    let failing = |answers: &[Answer]| answers.iter().filter(|answer| !answer.fired().is_empty()).count();
+    let failing = |answers: &[LabelledAnswer]| answers.iter().filter(|answer| !answer.fired().is_empty()).count();
     let (caught, alarms) = (failing(&bad), failing(&good));
     for answer in good.iter().filter(|answer| !answer.fired().is_empty()) {
         println!("{} {:?}", answer.language, answer.fired());
@@ -192,7 +192,7 @@ fn nearly_every_answer_that_is_no_rewrite_fails_some_check() {
 
 #[test]
 fn markdown_around_a_whole_answer_is_removed() {
-    let wrapped: Vec<Answer> = answers().into_iter().filter(|answer| answer.text.is_some()).collect();
+    let wrapped: Vec<LabelledAnswer> = answers().into_iter().filter(|answer| answer.text.is_some()).collect();
     assert!(wrapped.len() >= 40);
     for answer in &wrapped {
         assert_eq!(Some(answer.cleaned()), answer.text, "{}", answer.answer);

@@ -42,7 +42,7 @@ impl Rewrite {
         }
     }
 
-    fn guarded(&self) -> guards::Guarded {
+    fn guarded(&self) -> guards::GuardFindings {
         let kind = declaration(&self.transformation).unwrap();
         let source = Language::parse(&self.language).unwrap();
         let target = self
@@ -92,7 +92,7 @@ fn tallies() -> BTreeMap<(Half, Guard), Tally> {
             tally.alarms += u32::from(fired);
             tally.violations += u32::from(broken);
             tally.right += u32::from(fired && broken);
-            tally.untold += u32::from(guarded.untold.contains(&guard));
+            tally.untold += u32::from(guarded.unknown.contains(&guard));
             if fired != broken && one.half() == Half::Development {
                 let what = if fired { "false alarm" } else { "missed" };
                 println!("{} {} {what}: {} / {}", one.id, guard.name(), one.original, one.rewrite);
@@ -159,7 +159,7 @@ fn paraphrases_by_people_seldom_raise_an_alarm() {
             pairs += 1;
             for (place, guard) in Guard::all().enumerate() {
                 fired[place] += u32::from(guarded.fired.contains(&guard));
-                untold[place] += u32::from(guarded.untold.contains(&guard));
+                untold[place] += u32::from(guarded.unknown.contains(&guard));
             }
         }
         for (place, guard) in Guard::all().enumerate() {

@@ -102,7 +102,7 @@ fn other_languages_are_found(data: &[Texts], rows: fn(&str) -> Vec<Value>, least
                 match check(row[field].as_str().unwrap(), Language::parse(other).unwrap()) {
                     LanguageCheck::Right => right += 1,
                     LanguageCheck::Wrong => wrong += 1,
-                    LanguageCheck::TooShort => {}
+                    LanguageCheck::TooShort | LanguageCheck::Unspecified => {}
                 }
             }
         }

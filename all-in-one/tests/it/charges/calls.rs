@@ -7,7 +7,7 @@ use isomer_service_kit::{
     Fault,
     client::{self, ClientConfig},
 };
-use isomer_stubs::raw::Raw;
+use isomer_stubs::{raw::Raw, wait::until};
 use tonic::{Code, Request, Status, client::Grpc};
 
 use crate::{
@@ -24,9 +24,26 @@ pub enum End {
     Gone,
 }
 
-/// The client's deadline, and the time at which a leaving client disconnects: part of the response
-/// has arrived by then.
-const CUT: Duration = Duration::from_millis(1200);
+/// The client's deadline: part of the response has arrived by then.
+const CUT: Duration = Duration::from_secs(2);
+/// How long a leaving client stays after a model has begun its work: part of the response arrives.
+const STAYS: Duration = Duration::from_millis(500);
+
+/// A call whose client leaves while the models work on it.
+///
+/// # Errors
+/// If the call ended before.
+async fn left<T: std::fmt::Debug>(harness: &Harness, call: impl Future<Output = T>) -> Result<(), String> {
+    let before = harness.models.counted();
+    let leaves = async {
+        until("a model works", || harness.models.counted() != before).await;
+        tokio::time::sleep(STAYS).await;
+    };
+    tokio::select! {
+        ended = call => Err(format!("it ended before its client left: {ended:?}")),
+        () = leaves => Ok(()),
+    }
+}
 
 /// The answers to a gRPC call.
 pub async fn all(
@@ -71,10 +88,7 @@ pub async fn all(
 pub async fn grpc(harness: &Harness, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<(), String> {
     let call = all(harness, key, path, messages, end);
     if end == End::Gone {
-        return match tokio::time::timeout(CUT, call).await {
-            Err(_) => Ok(()),
-            Ok(ended) => Err(format!("it ended before its client left: {ended:?}")),
-        };
+        return left(harness, call).await;
     }
     match (end, call.await) {
         (End::Answer, Ok(_)) => Ok(()),
@@ -117,10 +131,7 @@ pub async fn http(harness: &Harness, key: &Key, path: &str, body: Option<String>
     };
     let call = request.bearer_auth(key.text.expose().unwrap()).send();
     if end == End::Gone {
-        return match tokio::time::timeout(CUT, call).await {
-            Err(_) => Ok(()),
-            Ok(ended) => Err(format!("it ended before its client left: {ended:?}")),
-        };
+        return left(harness, call).await;
     }
     let answer = call.await.map_err(|error| format!("{error:?}"))?;
     let status = answer.status().as_u16();

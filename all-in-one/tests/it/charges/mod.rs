@@ -16,13 +16,13 @@ mod timing;
 use std::collections::BTreeSet;
 
 use cases::{Case, End};
-use futures::future::{join, join_all};
+use futures::future::join_all;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
 use crate::{
     harness::Harness,
-    models::{self, Counted},
+    models::{self, ModelUsage},
 };
 
 /// Every rpc of ours: `/service/method`.
@@ -52,7 +52,11 @@ fn every_rpc_and_every_route_has_a_case() {
 }
 
 /// Number of harnesses used concurrently, because most of a case is waiting.
-const HARNESSES: usize = 4;
+const HARNESSES: usize = 10;
+/// Number of harnesses for calls that end at the server's deadline.
+const WITH_DEADLINE: usize = 6;
+/// The server's deadline for them, in seconds.
+const DEADLINE: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_models_counted_is_what_the_key_was_charged() {
@@ -60,10 +64,18 @@ async fn what_the_models_counted_is_what_the_key_was_charged() {
     let calls = paid
         .iter()
         .flat_map(|case| case.ends.iter().map(move |end| (case, *end)));
-    let calls: Vec<(&Case, End)> = calls.collect();
-    let shares = (0..HARNESSES).map(|harness| calls.iter().copied().skip(harness).step_by(HARNESSES));
-    let wrong = join(in_vain(&free), join_all(shares.map(in_turn))).await;
-    let wrong: Vec<String> = wrong.1.into_iter().chain([wrong.0]).flatten().collect();
+    let (bounded, others): (Vec<_>, Vec<_>) = calls.partition(|(_, end)| *end == End::Deadline);
+    // All start before the first call: starting takes the processors from calls with a deadline.
+    let harnesses = join_all((0..HARNESSES).map(|_| Harness::new())).await;
+    let with_deadline =
+        (0..WITH_DEADLINE).map(|_| Harness::with(|config| config.server.limits.request_timeout_seconds = DEADLINE));
+    let with_deadline = join_all(with_deadline).await;
+    let wrong = tokio::join!(
+        in_vain(&free),
+        shared(&harnesses, &others),
+        shared(&with_deadline, &bounded)
+    );
+    let wrong: Vec<String> = [wrong.0, wrong.1, wrong.2].concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -89,15 +101,23 @@ async fn in_vain(cases: &[Case]) -> Vec<String> {
     wrong
 }
 
+/// Errors of calls that use models, divided among harnesses.
+async fn shared(harnesses: &[Harness], calls: &[(&Case, End)]) -> Vec<String> {
+    let shares = harnesses.iter().enumerate().map(|(place, harness)| {
+        let share = calls.iter().copied().skip(place).step_by(harnesses.len());
+        in_turn(harness, share)
+    });
+    join_all(shares).await.concat()
+}
+
 /// Errors of calls that use models, made one after the other in one harness.
-async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
-    let harness = Harness::new().await;
+async fn in_turn<'a>(harness: &Harness, calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (case, end) in calls {
         let name = format!("{} ({}): {end:?}", case.row, case.name);
         let key = harness.key().await;
         let before = harness.models.counted();
-        if let Err(why) = case.call(&harness, &key, end).await {
+        if let Err(why) = case.call(harness, &key, end).await {
             wrong.push(format!("{name}: {why}"));
             continue;
         }
@@ -118,7 +138,7 @@ async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String
 
 /// Charges must equal the counted usage; for generator calls that were cut off, they may add at
 /// most the possible usage of these calls.
-fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
+fn compare(end: End, counted: ModelUsage, charged: ModelUsage) -> Option<String> {
     let least = counted.finished;
     let most = (
         least.0 + counted.cut * models::MOST_OF_A_CALL,

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     harness::{Harness, Key},
-    models::Counted,
+    models::ModelUsage,
 };
 
 const TRANSFORM: &str = "/isomer.transform.v1.TransformService/Transform";
 
 /// The usage of the models in a call.
-async fn caused(harness: &Harness, call: &cases::Repeatable, key: &Key) -> Counted {
+async fn caused(harness: &Harness, call: &cases::Repeatable, key: &Key) -> ModelUsage {
     let before = harness.models.counted();
     call.call(harness, key).await.unwrap();
     harness.models.counted().since(&before)
@@ -31,7 +31,7 @@ fn rows() -> Vec<Case> {
 
 /// The usage of the first tenant's call, the second tenant's same call and the first tenant's
 /// repeated call, by row.
-async fn measured(shared: bool) -> Vec<(String, [Counted; 3])> {
+async fn measured(shared: bool) -> Vec<(String, [ModelUsage; 3])> {
     let harness = Harness::with(|config| config.access.share_caches = shared).await;
     let (first, second) = (harness.key().await, harness.key().await);
     let mut measured = Vec::new();

@@ -1,12 +1,16 @@
-//! The tables of transformations, checks, guards, charts and scores in pages that are otherwise
-//! written by hand.
+//! The tables of transformations, checks, guards, charts, scores, forms and architectures in pages
+//! that are otherwise written by hand.
 
 use std::fmt::Write;
 
-use isomer_eval::{report::CHARTS, run::units::VERSION};
+use isomer_embed::arch::SERVED;
+use isomer_eval::{
+    metric::fusion::Fusion, prompts::variant::RULES, report::CHARTS, run::units::VERSION, stored_form::stored_numbers,
+};
+use isomer_noise::Channel;
 use isomer_proto::ProtoEnum;
 use isomer_transform::{checks::Check, guards::GUARDS};
-use isomer_transformations::{CATALOGUE, Making};
+use isomer_transformations::{CATALOGUE, Mechanism};
 
 use super::{cell, compare_part, protos, read};
 
@@ -24,8 +28,8 @@ pub(super) fn table<const N: usize>(columns: [&str; N], rows: impl IntoIterator<
 fn the_tables_of_transformations_and_checks_are_up_to_date() {
     let rows = CATALOGUE.iter().map(|row| {
         let calls = match row.making {
-            Making::Continuation => "one a cut".to_owned(),
-            Making::Rule | Making::Prompts(_) => row.calls().to_string(),
+            Mechanism::Continuation => "one a cut".to_owned(),
+            Mechanism::Rule | Mechanism::Prompts(_) => row.calls().to_string(),
         };
         let parameters = row.parameters.iter().map(|parameter| format!("`{}`", parameter.name));
         let (name, parameters) = (format!("`{}`", row.name), parameters.collect::<Vec<_>>().join(" "));
@@ -45,6 +49,15 @@ fn the_tables_of_transformations_and_checks_are_up_to_date() {
         [check.name().replace('_', " "), comment]
     });
     compare_part("transformations.md", "checks", &table(["check", "what it finds"], rows));
+    let rows = Channel::ALL.iter().map(|channel| {
+        let name = format!("`{}`", channel.name());
+        [name, channel.unit().to_owned(), channel.languages().to_owned()]
+    });
+    compare_part(
+        "transformations.md",
+        "channels",
+        &table(["channel", "unit", "languages"], rows),
+    );
 }
 
 #[test]
@@ -68,6 +81,34 @@ fn the_table_of_charts_is_up_to_date() {
         "charts",
         &table(["chart", "what it shows", "on the page"], rows),
     );
+}
+
+/// One test, because two would write the page at the same time.
+#[test]
+fn the_tables_of_forms_and_prompt_variants_are_up_to_date() {
+    let rows =
+        stored_numbers().map(|(name, stored, bytes)| [format!("`{name}`"), stored.to_owned(), bytes.to_string()]);
+    let columns = ["form", "stored numbers", "bytes of 384 dimensions"];
+    compare_part("suites.md", "stored forms", &table(columns, rows));
+    let rows = Fusion::ALL.map(|fusion| [format!("`{}`", fusion.name()), fusion.description().to_owned()]);
+    compare_part("suites.md", "fusions", &table(["fusion", "value of a document"], rows));
+    let rows = RULES.map(|(name, rule, prompts)| {
+        let reworded = rule.reworded("Retrieve relevant passages: ");
+        let example = if reworded.is_empty() {
+            reworded
+        } else {
+            format!("`{reworded}`")
+        };
+        [format!("`{name}`"), prompts.to_owned(), example]
+    });
+    let columns = ["variant", "prompts", "`Retrieve relevant passages: ` becomes"];
+    compare_part("suites.md", "prompt variants", &table(columns, rows));
+}
+
+#[test]
+fn the_table_of_architectures_is_up_to_date() {
+    let rows = SERVED.map(|family| [format!("`{}`", family.model_type), family.models.to_owned()]);
+    compare_part("served.md", "architectures", &table(["`model_type`", "encoders"], rows));
 }
 
 /// `eval-svc/tests/it/score_keys.rs` compares the file with the scores of every task.

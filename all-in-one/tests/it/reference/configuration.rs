@@ -43,6 +43,7 @@ const OF_THE_MACHINE: &[(&str, &str)] = &[
     ("models.hub_endpoint", "none"),
     ("models.hub_cache", "none"),
     ("models.python", "none"),
+    ("eval.home", "`isomer` in the user's cache folder"),
 ];
 
 struct Field {
@@ -139,7 +140,13 @@ fn default(path: &str, value: Option<&Value>) -> String {
     }
     match value {
         None | Some(Value::Null) => "none".into(),
-        Some(value) => format!("`{}`", cell(&value.to_string())),
+        Some(value) => {
+            let value = value.to_string();
+            let home = std::env::var("HOME").unwrap_or_default();
+            let of_the_machine = home.len() > 1 && value.contains(&home);
+            assert!(!of_the_machine, "{path} = {value}: name its default in OF_THE_MACHINE");
+            format!("`{}`", cell(&value))
+        }
     }
 }
 

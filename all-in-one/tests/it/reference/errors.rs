@@ -3,10 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use super::{read, workspace};
+use super::{read, rust_files, workspace};
 
 /// Folders of crates that make faults.
 const FOLDERS: &[&str] = &[
@@ -24,20 +24,37 @@ const FOLDERS: &[&str] = &[
 const CALLS: [&str; 4] = ["::not_found(", "::precondition(", "::unavailable(", "unauthenticated("];
 
 /// The sources below a folder without their tests, by path.
-fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        if path.is_dir() {
-            if !["tests", "benches", "examples"].contains(&name) {
-                sources(&path, found);
-            }
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            let text = fs::read_to_string(&path).unwrap();
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let is_source = |file: &PathBuf| {
+        let mut parts = file.strip_prefix(folder).unwrap().iter();
+        !parts.any(|part| {
+            ["tests", "benches", "examples", "tests.rs"]
+                .iter()
+                .any(|own| part == *own)
+        })
+    };
+    let files = rust_files(folder).into_iter().filter(is_source);
+    files
+        .map(|file| {
+            let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-            found.push((path.display().to_string(), code.to_owned()));
-        }
-    }
+            (file.display().to_string(), code.to_owned())
+        })
+        .collect()
+}
+
+/// The reasons that the page lists, in its order.
+fn listed() -> Vec<String> {
+    let page = read("docs/reference/errors.md");
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    rows.map(|(reason, _)| reason.to_owned()).collect()
+}
+
+/// The reasons that the page lists.
+pub(crate) fn reasons() -> BTreeSet<String> {
+    listed().into_iter().collect()
 }
 
 /// The literals in upper case, each with the code before it.
@@ -63,10 +80,10 @@ fn is_reason(file: &str, code: &str, before: &str) -> bool {
 
 #[test]
 fn the_page_of_errors_has_every_reason_of_the_code_and_no_other() {
-    let mut files = Vec::new();
-    for folder in FOLDERS {
-        sources(&workspace().join(folder), &mut files);
-    }
+    let files: Vec<_> = FOLDERS
+        .iter()
+        .flat_map(|folder| sources(&workspace().join(folder)))
+        .collect();
     let (mut reasons, mut all) = (BTreeMap::new(), BTreeSet::new());
     for (file, code) in &files {
         for (literal, before) in literals(code) {
@@ -76,12 +93,8 @@ fn the_page_of_errors_has_every_reason_of_the_code_and_no_other() {
             }
         }
     }
-    let page = read("docs/reference/errors.md");
-    let rows = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let listed: Vec<&str> = rows.map(|(reason, _)| reason).collect();
-    let once: BTreeSet<&str> = listed.iter().copied().collect();
+    let listed = listed();
+    let once: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
     assert_eq!(once.len(), listed.len(), "docs/reference/errors.md has a reason twice");
     let missing: Vec<_> = reasons.iter().filter(|(reason, _)| !once.contains(*reason)).collect();
     assert!(missing.is_empty(), "not in docs/reference/errors.md: {missing:?}");

@@ -9,6 +9,8 @@ mod metrics;
 mod protos;
 mod providers;
 
+pub(crate) use errors::reasons;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -16,8 +18,19 @@ use std::{
 
 const RENEW: &str = "ISOMER_RENEW=1 cargo test -p isomer-all-in-one --test it reference::";
 
-fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     Path::new(".").join("..")
+}
+
+/// The Rust files below a folder.
+pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let files = files
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let below = folders.iter().flat_map(|folder| rust_files(folder));
+    files.chain(below).collect()
 }
 
 fn read(file: &str) -> String {

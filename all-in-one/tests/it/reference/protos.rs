@@ -34,7 +34,7 @@ fn statements(source: &str) -> Vec<(String, String)> {
             continue;
         }
         if let Some(text) = line.strip_prefix("//") {
-            comment += text;
+            comment += &shown(text);
             comment.push(' ');
             continue;
         }
@@ -46,6 +46,13 @@ fn statements(source: &str) -> Vec<(String, String)> {
         }
     }
     found
+}
+
+/// A line of a comment. The code, reason and field of an `@error` become code.
+fn shown(line: &str) -> String {
+    let tag = line.trim_start().strip_prefix("@error ");
+    tag.and_then(|tag| tag.split_once(':'))
+        .map_or_else(|| line.to_owned(), |(key, when)| format!("`{key}`:{when}"))
 }
 
 fn blocks(source: &str) -> Vec<Block> {

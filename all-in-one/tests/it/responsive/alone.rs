@@ -17,17 +17,17 @@ use parking_lot::Mutex;
 use tonic::{Request, Status, client::Grpc};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use super::rows::{Row, Way};
+use super::rows::Way;
 use crate::{harness::Harness, models::ENCODER};
 
 #[derive(Clone)]
-pub struct Alone {
+pub struct IsolatedServer {
     address: SocketAddr,
     /// One key for each call, so that no call uses up another's budget.
     keys: Arc<Mutex<Vec<Secret>>>,
 }
 
-impl Alone {
+impl IsolatedServer {
     /// Starts with keys for `calls` calls.
     pub fn start(calls: usize) -> Self {
         let (send, receive) = mpsc::channel();
@@ -37,11 +37,7 @@ impl Alone {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let harness = Harness::with(|config| {
-                    config.server.limits.request_timeout_seconds = 600;
-                    config.eval.encode_batch_items = 64;
-                });
-                let harness = harness.await;
+                let harness = Harness::with(|config| config.eval.encode_batch_items = 64).await;
                 let mut keys = Vec::new();
                 for _ in 0..calls {
                     keys.push(harness.key().await.text);
@@ -92,11 +88,11 @@ impl Alone {
     }
 
     /// Makes a call; returns the time of its response, whether success or error.
-    pub fn call(&self, row: Row) -> impl Future<Output = Instant> + Send + 'static {
+    pub fn call(&self, name: String, way: Way) -> impl Future<Output = Instant> + Send + 'static {
         let alone = self.clone();
         async move {
-            match row.way {
-                Way::Grpc(message) => alone.grpc(&row.name, message).await,
+            match way {
+                Way::Grpc(message) => alone.grpc(&name, message).await,
                 Way::Http(path, body) => alone.http(&path, body).await,
             }
             Instant::now()

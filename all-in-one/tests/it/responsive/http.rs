@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::rows::{Row, Takes, Way, texts};
+use super::rows::{Cost, Row, Way, texts};
 use crate::models::ENCODER;
 
 /// Routes that read no body.
@@ -21,7 +21,7 @@ pub const READ_NO_BODY: &[&str] = &[
     "/tei/{model}/ping",
 ];
 
-fn post(row: &'static str, body: Value) -> Row {
+fn post(row: &'static str, body: impl FnOnce() -> Value + Send + 'static) -> Row {
     let (path, query) = match row {
         "/v1/embeddings" | "/v1/rerank" | "/v1/embed" | "/v2/embed" | "/v2/rerank" => (row.to_owned(), ""),
         row if row.starts_with("/api/") => (row.to_owned(), ""),
@@ -32,52 +32,71 @@ fn post(row: &'static str, body: Value) -> Row {
     Row {
         name: row.to_owned(),
         what: "the largest body that is allowed",
-        takes: Takes::Moving,
-        way: Way::Http(format!("{path}{query}"), body.to_string()),
+        takes: Cost::Moving,
+        request: Box::new(move || Way::Http(format!("{path}{query}"), body().to_string())),
     }
 }
 
-pub fn rows() -> Vec<Row> {
+fn inputs() -> Value {
+    json!({ "inputs": texts() })
+}
+
+fn rank() -> Value {
+    json!({ "query": "Which cat, number 1?", "texts": texts() })
+}
+
+fn predict() -> Value {
     let all = texts();
     let pairs: Vec<[&String; 2]> = all.as_chunks::<2>().0.iter().take(256).map(|[a, b]| [a, b]).collect();
-    let inputs = json!({ "inputs": all });
-    let rank = json!({ "query": "Which cat, number 1?", "texts": all });
-    let predict = json!({ "inputs": pairs });
-    let similarity = json!({ "inputs": { "source_sentence": "A cat.", "sentences": all } });
-    let ids = json!({ "ids": vec![vec![30_000; 1024]; 4096] });
+    json!({ "inputs": pairs })
+}
+
+fn similarity() -> Value {
+    json!({ "inputs": { "source_sentence": "A cat.", "sentences": texts() } })
+}
+
+fn ids() -> Value {
+    json!({ "ids": vec![vec![30_000; 1024]; 4096] })
+}
+
+pub fn rows() -> Vec<Row> {
     let mut rows = vec![
-        post("/v1/embeddings", json!({ "model": ENCODER, "input": all })),
+        post("/v1/embeddings", || json!({ "model": ENCODER, "input": texts() })),
         post(
             "/v1/rerank",
-            json!({ "model": ENCODER, "query": "Which cat?", "documents": all }),
+            || json!({ "model": ENCODER, "query": "Which cat?", "documents": texts() }),
         ),
-        post("/openai/deployments/{*path}", json!({ "input": all })),
-        post("/v1/embed", json!({ "model": ENCODER, "texts": all })),
+        post("/openai/deployments/{*path}", || json!({ "input": texts() })),
+        post("/v1/embed", || json!({ "model": ENCODER, "texts": texts() })),
         post(
             "/v2/embed",
-            json!({ "model": ENCODER, "texts": all, "input_type": "clustering" }),
+            || json!({ "model": ENCODER, "texts": texts(), "input_type": "clustering" }),
         ),
         post(
             "/v2/rerank",
-            json!({ "model": ENCODER, "query": "Which cat?", "documents": all }),
+            || json!({ "model": ENCODER, "query": "Which cat?", "documents": texts() }),
         ),
-        post("/api/embed", json!({ "model": ENCODER, "input": all })),
-        post("/api/embeddings", json!({ "model": ENCODER, "prompt": all.concat() })),
-        post("/api/show", json!({ "model": all.concat() })),
-        post("/", inputs.clone()),
-        post("/tei/{model}", inputs.clone()),
+        post("/api/embed", || json!({ "model": ENCODER, "input": texts() })),
+        post(
+            "/api/embeddings",
+            || json!({ "model": ENCODER, "prompt": texts().concat() }),
+        ),
+        post("/api/show", || json!({ "model": texts().concat() })),
+        post("/", inputs),
+        post("/tei/{model}", inputs),
     ];
-    for (alone, below, body) in [
-        ("/embed", "/tei/{model}/embed", &inputs),
-        ("/embed_all", "/tei/{model}/embed_all", &inputs),
-        ("/embed_sparse", "/tei/{model}/embed_sparse", &inputs),
-        ("/rerank", "/tei/{model}/rerank", &rank),
-        ("/predict", "/tei/{model}/predict", &predict),
-        ("/similarity", "/tei/{model}/similarity", &similarity),
-        ("/tokenize", "/tei/{model}/tokenize", &inputs),
-        ("/decode", "/tei/{model}/decode", &ids),
-    ] {
-        rows.extend([post(alone, body.clone()), post(below, body.clone())]);
+    let bodies: [(_, _, fn() -> Value); 8] = [
+        ("/embed", "/tei/{model}/embed", inputs),
+        ("/embed_all", "/tei/{model}/embed_all", inputs),
+        ("/embed_sparse", "/tei/{model}/embed_sparse", inputs),
+        ("/rerank", "/tei/{model}/rerank", rank),
+        ("/predict", "/tei/{model}/predict", predict),
+        ("/similarity", "/tei/{model}/similarity", similarity),
+        ("/tokenize", "/tei/{model}/tokenize", inputs),
+        ("/decode", "/tei/{model}/decode", ids),
+    ];
+    for (alone, below, body) in bodies {
+        rows.extend([post(alone, body), post(below, body)]);
     }
     rows
 }

@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use alone::Alone;
-use rows::{Row, Takes};
+use alone::IsolatedServer;
+use rows::{Cost, Row};
 
 use crate::promises::comments;
 
@@ -38,7 +38,7 @@ fn every_rpc_and_every_route_has_a_case() {
 }
 
 /// Response times of health checks while a call was in flight.
-struct Watched {
+struct ResponseTimes {
     call: Duration,
     answers: usize,
     longest: Duration,
@@ -48,16 +48,16 @@ struct Watched {
 async fn health_answers_while_any_call_is_under_way() {
     let only = std::env::var("RESPONSIVE_ONLY").unwrap_or_default();
     let wanted = |row: &Row| row.name.contains(&only);
-    let names: Vec<_> = rows::all().into_iter().filter(wanted).map(|row| row.name).collect();
-    let alone = Alone::start(names.len() * usize::from(TRIES));
+    let calls = rows::all().iter().filter(|row| wanted(row)).count();
+    let alone = IsolatedServer::start(calls * usize::from(TRIES));
     let mut failed = Vec::new();
     // Other programs use the processors too, so a failed call is repeated; only a call that fails
     // each time is our fault.
     for left in (0..TRIES).rev() {
         let again = std::mem::take(&mut failed);
+        let is_first = left + 1 == TRIES;
         for row in rows::all().into_iter().filter(wanted) {
             let name = format!("{} ({})", row.name, row.what);
-            let is_first = left + 1 == TRIES;
             if !is_first && !again.iter().any(|(known, _)| *known == name) {
                 continue;
             }
@@ -69,7 +69,7 @@ async fn health_answers_while_any_call_is_under_way() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
+async fn measure(alone: &IsolatedServer, row: Row, name: &str) -> Result<(), String> {
     let (own, takes) = (alone.health_by_itself().await, row.takes);
     let watched = watch(alone, row).await;
     println!(
@@ -88,8 +88,8 @@ async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
     // Computation runs on other threads, so a health check never waits for half of it. A message is
     // decoded on the thread that serves it, as a part of moving its bytes.
     let most = match takes {
-        Takes::Computing => watched.call / 2,
-        Takes::Moving => watched.call * 4 / 5,
+        Cost::Computing => watched.call / 2,
+        Cost::Moving => watched.call * 4 / 5,
     };
     if watched.longest > most {
         return Err(format!("health waited {:?} of {:?}", watched.longest, watched.call));
@@ -97,9 +97,10 @@ async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-async fn watch(alone: &Alone, row: Row) -> Watched {
+async fn watch(alone: &IsolatedServer, row: Row) -> ResponseTimes {
     let mut health = alone.health().await;
-    let call = tokio::spawn(alone.call(row));
+    let way = (row.request)();
+    let call = tokio::spawn(alone.call(row.name, way));
     let began = Instant::now();
     let (mut answers, mut longest) = (0, Duration::ZERO);
     loop {
@@ -109,7 +110,7 @@ async fn watch(alone: &Alone, row: Row) -> Watched {
             // This response waited for the call, perhaps until it ended.
             let ended = call.await.unwrap();
             longest = longest.max(ended.saturating_duration_since(asked));
-            return Watched {
+            return ResponseTimes {
                 call: ended.duration_since(began),
                 answers,
                 longest,

@@ -1,5 +1,7 @@
 //! The table: a large or long request for each rpc and each route.
 
+use std::sync::LazyLock;
+
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     encoder::v1::{
@@ -31,7 +33,7 @@ const LARGE: usize = 31 << 20;
 
 /// The dominant cost of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum Cost {
     Computing,
     /// Moving and decoding its bytes.
     Moving,
@@ -40,8 +42,9 @@ pub enum Takes {
 pub struct Row {
     pub name: String,
     pub what: &'static str,
-    pub takes: Takes,
-    pub way: Way,
+    pub takes: Cost,
+    /// Makes the request, which is large.
+    pub request: Box<dyn FnOnce() -> Way + Send>,
 }
 
 pub enum Way {
@@ -51,12 +54,17 @@ pub enum Way {
     Http(String, String),
 }
 
-pub fn grpc(rpc: &str, what: &'static str, takes: Takes, message: impl Message) -> Row {
+pub fn grpc<M: Message>(
+    rpc: &str,
+    what: &'static str,
+    takes: Cost,
+    message: impl FnOnce() -> M + Send + 'static,
+) -> Row {
     Row {
         name: format!("/isomer.{rpc}"),
         what,
         takes,
-        way: Way::Grpc(message.encode_to_vec()),
+        request: Box::new(move || Way::Grpc(message().encode_to_vec())),
     }
 }
 
@@ -112,46 +120,59 @@ fn encode() -> EncodeRequest {
     request::encode(ENCODER, texts())
 }
 
-fn transforms() -> Vec<Row> {
-    // Long enough that a busy machine does not decide what is measured.
-    let count = 60.max(20 * SCALE as usize);
-    let t = |rpc: &str| format!("transform.v1.TransformService/{rpc}");
-    let a = |rpc: &str| format!("transform.v1.AugmentationService/{rpc}");
+fn inspect() -> InspectRequest {
     let pair = inspect_request::Pair {
         original: long(4_000, 7),
         transformed: long(4_000, 11),
         expected_language: Some("en".to_owned()),
     };
+    InspectRequest {
+        pairs: vec![pair; 2 * SCALE as usize],
+        transformation: kind(Kind::Paraphrase(Paraphrase {})),
+    }
+}
+
+fn judge(count: usize) -> JudgeRequest {
     let judged = |item: TextItem| judge_request::Pair {
         transformed: format!("{} It did.", &item.text[..item.text.len() - 20]),
         original: item.text,
         ..judge_request::Pair::default()
     };
+    JudgeRequest {
+        pairs: items(count).into_iter().map(judged).collect(),
+        scale: JudgeScale::Similarity.into(),
+        generator_id: "judge".to_owned(),
+        ..JudgeRequest::default()
+    }
+}
+
+fn transforms() -> Vec<Row> {
+    // Long enough that a busy machine does not decide what is measured.
+    let count = 60.max(20 * SCALE as usize);
+    let t = |rpc: &str| format!("transform.v1.TransformService/{rpc}");
+    let a = |rpc: &str| format!("transform.v1.AugmentationService/{rpc}");
     let stopwords = || Kind::StopwordRemoval(StopwordRemoval {});
     vec![
         grpc(
             &t("Transform"),
             "long texts of unknown languages",
-            Takes::Computing,
-            transform(stopwords(), count),
+            Cost::Computing,
+            move || transform(stopwords(), count),
         ),
-        grpc(
-            &t("Transform"),
-            "swaps in long texts",
-            Takes::Computing,
-            transform(Kind::MultiSwap(MultiSwap::default()), count / 10),
-        ),
+        grpc(&t("Transform"), "swaps in long texts", Cost::Computing, move || {
+            transform(Kind::MultiSwap(MultiSwap::default()), count / 10)
+        }),
         grpc(
             &t("TransformStream"),
             "long texts of unknown languages",
-            Takes::Computing,
-            transform(stopwords(), count),
+            Cost::Computing,
+            move || transform(stopwords(), count),
         ),
         grpc(
             &t("Estimate"),
             "long texts for a generator",
-            Takes::Computing,
-            EstimateRequest {
+            Cost::Computing,
+            move || EstimateRequest {
                 spec: Some(TransformSpec {
                     transformation: kind(Kind::Paraphrase(Paraphrase {})),
                     generator_id: "judge".to_owned(),
@@ -163,28 +184,15 @@ fn transforms() -> Vec<Row> {
         grpc(
             &t("Inspect"),
             "long pairs without a word in its place",
-            Takes::Computing,
-            InspectRequest {
-                pairs: vec![pair; 2 * SCALE as usize],
-                transformation: kind(Kind::Paraphrase(Paraphrase {})),
-            },
+            Cost::Computing,
+            inspect,
         ),
-        grpc(
-            &t("Judge"),
-            "long pairs",
-            Takes::Moving,
-            JudgeRequest {
-                pairs: items(count).into_iter().map(judged).collect(),
-                scale: JudgeScale::Similarity.into(),
-                generator_id: "judge".to_owned(),
-                ..JudgeRequest::default()
-            },
-        ),
+        grpc(&t("Judge"), "long pairs", Cost::Moving, move || judge(count)),
         grpc(
             &a("Augment"),
             "long texts of unknown languages",
-            Takes::Computing,
-            AugmentRequest {
+            Cost::Computing,
+            move || AugmentRequest {
                 spec: Some(augmentation()),
                 items: items(count),
             },
@@ -192,8 +200,8 @@ fn transforms() -> Vec<Row> {
         grpc(
             &a("EncodeAugmented"),
             "long texts of unknown languages",
-            Takes::Computing,
-            EncodeAugmentedRequest {
+            Cost::Computing,
+            move || EncodeAugmentedRequest {
                 spec: Some(augmentation()),
                 items: items(count),
                 encoder_id: ENCODER.to_owned(),
@@ -213,19 +221,21 @@ fn matrix(rows: usize, cols: usize) -> Option<Matrix> {
     })
 }
 
-fn tasks() -> Vec<Row> {
-    let score = "eval.v1.TaskService/Score";
-    let pairs: String = (0..2000 * SCALE)
-        .map(|n| {
-            format!(
-                "{{\"sentence1\": \"a cat number {n}\", \"sentence2\": \"a dog {n}\", \"score\": {}}}\n",
-                n % 6
-            )
-        })
-        .collect();
+fn pairs() -> ScoreRequest {
+    let pair = |n| {
+        format!(
+            "{{\"sentence1\": \"a cat number {n}\", \"sentence2\": \"a dog {n}\", \"score\": {}}}\n",
+            n % 6
+        )
+    };
+    let pairs: String = (0..2000 * SCALE).map(pair).collect();
+    request::score(TaskType::Sts, ENCODER, request::inline([("test.jsonl", pairs)]))
+}
+
+fn retrieval() -> ScoreRequest {
     let (queries, documents) = (100 * SCALE as usize, 4000);
     let id = |prefix: &'static str| move |n: usize| format!("{prefix}{n}");
-    let retrieval = RetrievalVectors {
+    let vectors = RetrievalVectors {
         queries: matrix(queries, 64),
         query_ids: (0..queries).map(id("q")).collect(),
         documents: matrix(documents, 64),
@@ -238,51 +248,43 @@ fn tasks() -> Vec<Row> {
             })
             .collect(),
     };
+    ScoreRequest {
+        task_type: TaskType::Retrieval.into(),
+        input: Some(score_request::Input::Retrieval(vectors)),
+        ..ScoreRequest::default()
+    }
+}
+
+/// A suite with many seeds. It has no data set, so it starts no run.
+fn long_run() -> Option<RunSpec> {
     let seeds: Vec<String> = (0..100_000 * SCALE).map(|seed| seed.to_string()).collect();
-    // The suite has no data set, so it starts no run.
     let suite = format!(
         "name = \"long\"\ntransformations = [\"paraphrase\"]\nseeds = [{}]\n",
         seeds.join(", ")
     );
-    let long_run = || RunSpec {
-        suite: Some(request::suite(suite.clone())),
+    Some(RunSpec {
+        suite: Some(request::suite(suite)),
         ..RunSpec::default()
-    };
+    })
+}
+
+fn tasks() -> Vec<Row> {
+    let score = "eval.v1.TaskService/Score";
     vec![
-        grpc(
-            score,
-            "a file of pairs",
-            Takes::Computing,
-            request::score(TaskType::Sts, ENCODER, request::inline([("test.jsonl", pairs)])),
-        ),
-        grpc(
-            score,
-            "vectors of a search",
-            Takes::Computing,
-            ScoreRequest {
-                task_type: TaskType::Retrieval.into(),
-                input: Some(score_request::Input::Retrieval(retrieval)),
-                ..ScoreRequest::default()
-            },
-        ),
-        grpc(
-            "eval.v1.RunService/CreateRun",
-            "a long suite",
-            Takes::Moving,
+        grpc(score, "a file of pairs", Cost::Computing, pairs),
+        grpc(score, "vectors of a search", Cost::Computing, retrieval),
+        grpc("eval.v1.RunService/CreateRun", "a long suite", Cost::Moving, || {
             CreateRunRequest {
-                spec: Some(long_run()),
+                spec: long_run(),
                 ..CreateRunRequest::default()
-            },
-        ),
-        grpc(
-            "eval.v1.RunService/PlanRun",
-            "a long suite",
-            Takes::Moving,
+            }
+        }),
+        grpc("eval.v1.RunService/PlanRun", "a long suite", Cost::Moving, || {
             PlanRunRequest {
-                spec: Some(long_run()),
+                spec: long_run(),
                 power: Some(0.8),
-            },
-        ),
+            }
+        }),
     ]
 }
 
@@ -292,14 +294,14 @@ fn encoders() -> Vec<Row> {
         grpc(
             &e("Encode"),
             "as many and as long texts as allowed",
-            Takes::Moving,
-            encode(),
+            Cost::Moving,
+            encode,
         ),
         grpc(
             &e("EncodeStream"),
             "as many and as long texts as allowed",
-            Takes::Moving,
-            EncodeStreamRequest {
+            Cost::Moving,
+            || EncodeStreamRequest {
                 client_index: 1,
                 request: Some(encode()),
             },
@@ -307,8 +309,8 @@ fn encoders() -> Vec<Row> {
         grpc(
             &e("CountTokens"),
             "as many and as long texts as allowed",
-            Takes::Moving,
-            CountTokensRequest {
+            Cost::Moving,
+            || CountTokensRequest {
                 encoder_id: ENCODER.to_owned(),
                 texts: texts(),
                 ..CountTokensRequest::default()
@@ -317,8 +319,8 @@ fn encoders() -> Vec<Row> {
         grpc(
             &e("Tokenize"),
             "as many and as long texts as allowed",
-            Takes::Moving,
-            TokenizeRequest {
+            Cost::Moving,
+            || TokenizeRequest {
                 encoder_id: ENCODER.to_owned(),
                 texts: texts(),
                 ..TokenizeRequest::default()
@@ -327,8 +329,8 @@ fn encoders() -> Vec<Row> {
         grpc(
             &e("Detokenize"),
             "as many and as long lists as allowed",
-            Takes::Moving,
-            DetokenizeRequest {
+            Cost::Moving,
+            || DetokenizeRequest {
                 encoder_id: ENCODER.to_owned(),
                 token_ids: vec![
                     TokenIds {
@@ -342,8 +344,8 @@ fn encoders() -> Vec<Row> {
         grpc(
             &e("Rerank"),
             "as many and as long documents as allowed",
-            Takes::Moving,
-            RerankRequest {
+            Cost::Moving,
+            || RerankRequest {
                 encoder_id: ENCODER.to_owned(),
                 query: "Which cat?".to_owned(),
                 documents: texts(),
@@ -353,17 +355,37 @@ fn encoders() -> Vec<Row> {
     ]
 }
 
+/// The longest text that is allowed: the first field of several messages.
+fn text() -> Vec<u8> {
+    static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| field(1, long(LARGE / 6, 7).as_bytes()));
+    TEXT.clone()
+}
+
+fn documents() -> Vec<u8> {
+    tei::RerankRequest {
+        query: "Which cat?".to_owned(),
+        texts: texts(),
+        ..tei::RerankRequest::default()
+    }
+    .encode_to_vec()
+}
+
+fn ids() -> Vec<u8> {
+    tei::DecodeRequest {
+        ids: vec![30_000; LARGE / 3],
+        ..tei::DecodeRequest::default()
+    }
+    .encode_to_vec()
+}
+
 /// text-embeddings-inference's rpcs take one text at a time, so a call reads one message.
 fn tei() -> Vec<Row> {
-    let row = |rpc: &str, what, message: Vec<u8>| Row {
+    let row = |rpc: &str, what, message: fn() -> Vec<u8>| Row {
         name: format!("/tei.v1.{rpc}"),
         what,
-        takes: Takes::Moving,
-        way: Way::Grpc(message),
+        takes: Cost::Moving,
+        request: Box::new(move || Way::Grpc(message())),
     };
-    let text = || long(LARGE / 6, 7);
-    // The text is the first field of each of these messages.
-    let one = |rpc| row(rpc, "the longest text that is allowed", field(1, text().as_bytes()));
     let mut rows: Vec<Row> = [
         "Embed/Embed",
         "Embed/EmbedStream",
@@ -379,26 +401,17 @@ fn tei() -> Vec<Row> {
         "Tokenize/Tokenize",
         "Tokenize/TokenizeStream",
     ]
-    .map(one)
+    .map(|rpc| row(rpc, "the longest text that is allowed", text))
     .into();
-    let documents = tei::RerankRequest {
-        query: "Which cat?".to_owned(),
-        texts: self::texts(),
-        ..tei::RerankRequest::default()
-    };
     rows.push(row(
         "Rerank/Rerank",
         "as many and as long documents as allowed",
-        documents.encode_to_vec(),
+        documents,
     ));
-    let ids = tei::DecodeRequest {
-        ids: vec![30_000; LARGE / 3],
-        ..tei::DecodeRequest::default()
-    };
     for rpc in ["Tokenize/Decode", "Tokenize/DecodeStream"] {
-        rows.push(row(rpc, "as many tokens as allowed", ids.encode_to_vec()));
+        rows.push(row(rpc, "as many tokens as allowed", ids));
     }
-    rows.push(row("Info/Info", "the longest unknown field that is allowed", unknown()));
+    rows.push(row("Info/Info", "the longest unknown field that is allowed", unknown));
     rows
 }
 
@@ -436,12 +449,12 @@ const SMALL: &[&str] = &[
 fn small() -> Vec<Row> {
     let requests = comments::rpcs();
     let row = |name: &&str| {
-        let (_, request) = requests.iter().find(|(path, _)| path == name).unwrap();
+        let (_, request) = requests.iter().find(|(path, _)| path == name).unwrap().clone();
         Row {
             name: (*name).to_owned(),
             what: "the longest text that is allowed",
-            takes: Takes::Moving,
-            way: Way::Grpc(texted(request, 3).unwrap_or_else(unknown)),
+            takes: Cost::Moving,
+            request: Box::new(move || Way::Grpc(texted(&request, 3).unwrap_or_else(unknown))),
         }
     };
     SMALL.iter().map(row).collect()

@@ -452,13 +452,13 @@ pub(super) async fn reports(client: &mut Client, id: &str, items: bool) -> Resul
 /// Writes all formats of the report into `out`, and its items if requested, and returns the JSON
 /// one.
 async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) -> Result<Vec<u8>, Failure> {
-    let told =
+    let io_failure =
         |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
-    std::fs::create_dir_all(out).map_err(|e| told(&out.to_owned(), e))?;
+    std::fs::create_dir_all(out).map_err(|e| io_failure(&out.to_owned(), e))?;
     let mut json = Vec::new();
     for (name, content) in reports(client, id, items).await? {
         let path = out.join(&name);
-        std::fs::write(&path, &content).map_err(|e| told(&path, e))?;
+        std::fs::write(&path, &content).map_err(|e| io_failure(&path, e))?;
         if name == JSON {
             json = content;
         }

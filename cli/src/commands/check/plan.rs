@@ -77,16 +77,16 @@ fn between(once: u64, most: u64) -> String {
 
 fn as_text(plan: &RunPlan, power: Option<f64>) -> String {
     let total = plan.total.clone().unwrap_or_default();
-    let mut told = table::new();
-    told.set_header(HEAD.to_vec());
+    let mut table_text = table::new();
+    table_text.set_header(HEAD.to_vec());
     for one in &plan.generations {
-        told.add_row(row(&one.label, &one.estimate.clone().unwrap_or_default()));
+        table_text.add_row(row(&one.label, &one.estimate.clone().unwrap_or_default()));
     }
-    told.add_row(row("in all", &total));
-    for column in told.column_iter_mut().skip(1) {
+    table_text.add_row(row("in all", &total));
+    for column in table_text.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut lines = vec![told.to_string(), String::new()];
+    let mut lines = vec![table_text.to_string(), String::new()];
     let mut line = |name: &str, value: String| lines.push(format!("{:11}{value}", format!("{name}:")));
     if !total.generator_id.is_empty() {
         line("generator", total.generator_id.clone());

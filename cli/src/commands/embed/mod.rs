@@ -14,7 +14,7 @@ use std::{
 
 use futures::StreamExt;
 use isomer_client::Channel;
-use isomer_encoder_client::answer::Asked;
+use isomer_encoder_client::answer::ExpectedAnswer;
 use isomer_models::ModelKind;
 use isomer_proto::encoder::v1::{
     EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Output as OutputKind, Priority, encode_request::Prompt,
@@ -50,7 +50,7 @@ pub(super) async fn run(session: &Session, args: EmbedArgs) -> Result<ExitCode, 
     let mut output = Output {
         sink: match args.outputs.is_empty() {
             true => Sink::open(args.output.as_deref()),
-            false => Sink::Results(Asked::of(&request(&args, &[]))),
+            false => Sink::Results(ExpectedAnswer::of(&request(&args, &[]))),
         },
         batches: 0,
         texts: 0,

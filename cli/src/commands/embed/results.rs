@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use isomer_encoder_client::answer::{self, Asked};
+use isomer_encoder_client::answer::{self, ExpectedAnswer};
 use isomer_proto::{
     common::v1::{Matrix, VectorSpace},
     encoder::v1::EncodeResponse,
@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 use super::matrix::{form, values};
 use crate::{commands::stdout_failure, exit::Failure};
 
-/// Writes the results of texts from number `first` on. `asked` are the requested results.
-pub(super) fn lines(first: usize, response: &EncodeResponse, asked: Asked) -> Result<(), Failure> {
-    answer::check(response, asked).map_err(|what| Failure::dependency(format!("the encoder {what}")))?;
+/// Writes the results of texts from number `first` on. `expected` are the requested results.
+pub(super) fn lines(first: usize, response: &EncodeResponse, expected: ExpectedAnswer) -> Result<(), Failure> {
+    answer::check(response, expected).map_err(|what| Failure::dependency(format!("the encoder {what}")))?;
     let dense = response.embeddings.as_ref().map(rows).transpose()?;
     let tokens = response.token_embeddings.as_ref().map(rows).transpose()?;
     let mut tokens = tokens.map(Vec::into_iter);
     let mut out = std::io::stdout().lock();
-    for text in 0..asked.inputs {
+    for text in 0..expected.inputs {
         let mut line = Map::new();
         let mut add = |name: &str, value: Value| line.insert(name.to_owned(), value);
         add("index", json!(first + text));

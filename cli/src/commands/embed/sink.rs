@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::Path};
 
-use isomer_encoder_client::answer::Asked;
+use isomer_encoder_client::answer::ExpectedAnswer;
 use isomer_proto::{common::v1::Matrix, encoder::v1::EncodeResponse};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::{commands::stdout_failure, exit::Failure, npy};
 pub(crate) enum Sink<'a> {
     Lines,
     /// Lines with all of these results of a text.
-    Results(Asked),
+    Results(ExpectedAnswer),
     Matrix {
         path: &'a Path,
         writer: Option<npy::Writer>,
@@ -44,21 +44,22 @@ impl<'a> Sink<'a> {
             matrix.ok_or_else(|| Failure::dependency("the encoder answered without vectors"))
         };
         match self {
-            Self::Results(asked) => {
+            Self::Results(expected) => {
                 let inputs = response.token_counts.len();
-                results::lines(first, response, Asked { inputs, ..*asked })
+                results::lines(first, response, ExpectedAnswer { inputs, ..*expected })
             }
             Self::Lines => lines(first, response, matrix()?),
             Self::Matrix { path, writer } => {
                 let matrix = matrix()?;
-                let told = |e: std::io::Error| Failure::dependency(format!("cannot write {}: {e}", path.display()));
+                let io_failure =
+                    |e: std::io::Error| Failure::dependency(format!("cannot write {}: {e}", path.display()));
                 if writer.is_none() {
                     let (cols, element) = form(matrix)?;
-                    *writer = Some(npy::Writer::create(path, cols, element).map_err(told)?);
+                    *writer = Some(npy::Writer::create(path, cols, element).map_err(io_failure)?);
                 }
                 let Some(writer) = writer else { return Ok(()) };
                 let before = writer.rows();
-                writer.append(matrix.rows as usize, &matrix.data).map_err(told)?;
+                writer.append(matrix.rows as usize, &matrix.data).map_err(io_failure)?;
                 rows_of_texts(first, before, response)
             }
         }

@@ -1,17 +1,19 @@
 //! `isomer eval`: encoders on datasets. One encoder on one dataset prints mteb's task result;
 //! several print a table or a list of results.
 
-pub(super) mod asking;
 pub(super) mod json;
+pub(super) mod outcome;
 pub(super) mod output;
+pub(super) mod score_request;
 
 use std::{process::ExitCode, time::Duration};
 
-use asking::{Asking, fields, named, targets, task_named};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    DatasetInput, DatasetPivot, ScoreResponse, TaskType, task_service_client::TaskServiceClient,
+    DatasetInput, DatasetPivot, ScoreRequest, TaskType, task_service_client::TaskServiceClient,
 };
+use outcome::Outcome;
+use score_request::{ScoreRequestBuilder, fields, named, targets, task_named};
 
 use super::{augment::prefetch_generator, eval_augmented};
 use crate::{
@@ -20,13 +22,6 @@ use crate::{
     exit::Failure,
     progress::{Display, Step},
 };
-
-/// The score of one encoder on one dataset.
-struct Outcome {
-    model: String,
-    data: String,
-    response: ScoreResponse,
-}
 
 pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, Failure> {
     let task_type = match &args.task {
@@ -48,7 +43,7 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
     let mut items = args.per_item.as_deref().map(output::ItemFile::create).transpose()?;
     let display = Display::new(session.global.quiet);
     let connection = session.connect().await?;
-    let asking = Asking {
+    let builder = ScoreRequestBuilder {
         connection: &connection,
         args: &args,
         task_type,
@@ -58,7 +53,13 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
         pivot: pivot(&connection, &args, &display).await?,
     };
     if several {
-        return Box::pin(eval_augmented::gains::run(&session.global, &asking, &targets, &display)).await;
+        return Box::pin(eval_augmented::gains::run(
+            &session.global,
+            &builder,
+            &targets,
+            &display,
+        ))
+        .await;
     }
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let total = targets.len() as u64;
@@ -67,7 +68,7 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
         connection.prefetch(model, ModelKind::Encoder, &display).await?;
         for (done, target) in targets.iter().enumerate() {
             let data = &target.name;
-            let input = asking.input(model, target, &display).await?;
+            let input = builder.input(model, target, &display).await?;
             let progress = |done: u64| Step {
                 done,
                 total: Some(total),
@@ -77,11 +78,12 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
                 bytes: false,
             };
             display.step(model, &progress(done as u64));
-            let forms = [items.is_some(), args.augmentation.wanted()];
-            let response = client
-                .score(asking.request(target, input.clone(), forms))
-                .await?
-                .into_inner();
+            let request = |input: DatasetInput| ScoreRequest {
+                per_item: items.is_some(),
+                evidence: args.augmentation.wanted(),
+                ..builder.request(target, input)
+            };
+            let response = client.score(request(input.clone())).await?.into_inner();
             let rows = if response.items == 1 { "row" } else { "rows" };
             display.message(&format!("{data}: {} {rows} scored", response.items));
             if args.augmentation.wanted()
@@ -99,8 +101,13 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
                     ),
                     ..input
                 };
-                let augmented = client.score(asking.request(target, input, forms)).await?.into_inner();
-                eval_augmented::print(session.global.format, &args, [model, data], [&response, &augmented])?;
+                let augmented = client.score(request(input)).await?.into_inner();
+                let plain = Outcome {
+                    model: model.clone(),
+                    data: data.clone(),
+                    response,
+                };
+                eval_augmented::print(session.global.format, &args, &plain, &augmented)?;
                 return Ok(ExitCode::SUCCESS);
             }
             if let Some(items) = &mut items {

@@ -9,7 +9,7 @@ use std::{
 use isomer_proto::eval::v1::{PromptUse, ScoreResponse, prompt_use};
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, json};
+use super::{json, outcome::Outcome};
 use crate::{args::Format, commands::stdout_failure, exit::Failure};
 
 /// Prints one result as mteb's document or as text, several as a list of results or a table of main

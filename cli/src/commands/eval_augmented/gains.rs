@@ -11,7 +11,8 @@ use isomer_models::ModelKind;
 use isomer_proto::{
     ProtoEnum,
     eval::v1::{
-        AugmentationReport, DatasetAugmentation, DatasetInput, ScoreResponse, task_service_client::TaskServiceClient,
+        AugmentationReport, DatasetAugmentation, DatasetInput, ScoreRequest, ScoreResponse,
+        task_service_client::TaskServiceClient,
     },
     transform::v1::{AugmentRequest, TextItem, augmentation_service_client::AugmentationServiceClient},
 };
@@ -19,11 +20,11 @@ use isomer_service_kit::Fault;
 
 use super::{
     super::{
-        eval::asking::{Asking, Target},
+        eval::score_request::{ScoreRequestBuilder, Target},
         kept_runs::written,
         stdout_failure,
     },
-    kept::Kept,
+    cell_folder::CellFolder,
     settings::{Setting, settings},
 };
 use crate::{
@@ -43,12 +44,12 @@ const LASTING: &str = "checks";
 /// Runs the scores and prints the result.
 pub(in crate::commands) async fn run(
     global: &Global,
-    asking: &Asking<'_>,
+    builder: &ScoreRequestBuilder<'_>,
     targets: &[Target],
     display: &Display,
 ) -> Result<ExitCode, Failure> {
-    let args = asking.args;
-    let connection = asking.connection;
+    let args = builder.args;
+    let connection = builder.connection;
     let settings = settings(connection, args, display).await?;
     let server = global.server.clone().unwrap_or_default();
     let generator = if connection.is_remote() {
@@ -56,14 +57,14 @@ pub(in crate::commands) async fn run(
     } else {
         connection.config.transform.default_generator.clone()
     };
-    let kept = match &args.gains.out {
-        Some(out) => Some(Kept::open(out, args.gains.fresh, [server, generator])?),
+    let folder = match &args.gains.out {
+        Some(out) => Some(CellFolder::open(out, args.gains.fresh, [server, generator])?),
         None => None,
     };
     let mut run = Run {
-        asking,
+        builder,
         settings: &settings,
-        kept,
+        folder,
         display,
         input: GainInput {
             encoders: args.models.clone(),
@@ -107,9 +108,9 @@ pub(in crate::commands) async fn run(
 }
 
 struct Run<'a> {
-    asking: &'a Asking<'a>,
+    builder: &'a ScoreRequestBuilder<'a>,
     settings: &'a [Setting],
-    kept: Option<Kept>,
+    folder: Option<CellFolder>,
     display: &'a Display,
     input: GainInput,
     computed: u64,
@@ -119,7 +120,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn client(&self) -> TaskServiceClient<isomer_client::Channel> {
-        TaskServiceClient::new(self.asking.connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
+        TaskServiceClient::new(self.builder.connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
     fn step(&self, model: &str, detail: &str) {
@@ -136,8 +137,12 @@ impl<'a> Run<'a> {
     /// The plain score of an encoder on a data set, then one for each setting.
     async fn score(&mut self, model: &str, target: &Target) -> Result<(), Failure> {
         self.step(model, &target.name);
-        let input = self.asking.input(model, target, self.display).await?;
-        let request = self.asking.request(target, input.clone(), [true, true]);
+        let input = self.builder.input(model, target, self.display).await?;
+        let request = ScoreRequest {
+            per_item: true,
+            evidence: true,
+            ..self.builder.request(target, input.clone())
+        };
         let plain = self
             .client()
             .score(request.clone())
@@ -152,11 +157,11 @@ impl<'a> Run<'a> {
             let name = setting.about.name.as_str();
             self.step(model, &format!("{}, {name}", target.name));
             let place = self
-                .kept
+                .folder
                 .as_ref()
-                .and_then(|kept| kept.place(model, &request, &setting.augmentation, &plain));
-            if let (Some(kept), Some(place)) = (&self.kept, &place)
-                && let Some(own) = kept.read(place, &target.name, name)?
+                .and_then(|folder| folder.place(model, &request, &setting.augmentation, &plain));
+            if let (Some(folder), Some(place)) = (&self.folder, &place)
+                && let Some(own) = folder.read(place, &target.name, name)?
             {
                 self.input.cells.push(own);
                 self.reused += 1;
@@ -168,7 +173,11 @@ impl<'a> Run<'a> {
             };
             let answer = self
                 .client()
-                .score(self.asking.request(target, input, [true, true]))
+                .score(ScoreRequest {
+                    per_item: true,
+                    evidence: true,
+                    ..self.builder.request(target, input)
+                })
                 .await
                 .map_err(|status| of_cell(status, model, &target.name, name))?
                 .into_inner();
@@ -179,15 +188,15 @@ impl<'a> Run<'a> {
                 )));
             }
             let own = cell(model, &target.name, Some(name), &answer)?;
-            if let (Some(kept), Some(place)) = (&self.kept, &place)
+            if let (Some(folder), Some(place)) = (&self.folder, &place)
                 && lasts(&own)
             {
-                kept.write(place, &own)?;
+                folder.write(place, &own)?;
             }
             self.input.cells.push(own);
             self.computed += 1;
         }
-        if self.kept.is_some() && plain.vector_space.as_ref().is_none_or(|space| space.digest.is_empty()) {
+        if self.folder.is_some() && plain.vector_space.as_ref().is_none_or(|space| space.digest.is_empty()) {
             self.note(format!(
                 "{model} names no vector space, so that its scores are not kept and are computed again by each run"
             ));
@@ -200,7 +209,7 @@ impl<'a> Run<'a> {
         let documents = matches!(task, TaskType::Retrieval | TaskType::Reranking);
         // With --queries-only every setting is for queries alone, and the service refuses it for
         // tasks without queries.
-        let every = self.asking.args.queries_only;
+        let every = self.builder.args.queries_only;
         self.settings
             .iter()
             .filter(|setting| documents || every || !setting.about.queries_only)
@@ -244,7 +253,7 @@ impl<'a> Run<'a> {
 
     /// Loads every generator, so that timed runs do not include loading.
     async fn warm_up(&self) -> Result<(), Failure> {
-        let mut client = AugmentationServiceClient::new(self.asking.connection.channel.clone());
+        let mut client = AugmentationServiceClient::new(self.builder.connection.channel.clone());
         for setting in self.settings {
             let request = AugmentRequest {
                 spec: setting
@@ -271,7 +280,7 @@ impl<'a> Run<'a> {
     /// Measures the time of an encoder on a data set, plain and in each setting. Each run draws
     /// other rows, so that the encoder has not seen them.
     async fn time(&mut self, model: &str, target: &Target, runs: u32) -> Result<(), Failure> {
-        let args = self.asking.args;
+        let args = self.builder.args;
         let task = self.input.datasets.iter().find(|own| own.name == target.name);
         let task = task.map_or(TaskType::Sts, |own| own.task);
         if task == TaskType::Retrieval || task == TaskType::Reranking {
@@ -282,7 +291,7 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let rows = args.gains.timed_rows.unwrap_or(TIMED_ROWS);
-        let input = self.asking.input(model, target, self.display).await?;
+        let input = self.builder.input(model, target, self.display).await?;
         let kinds: Vec<Option<(String, DatasetAugmentation)>> = std::iter::once(None)
             .chain(self.applicable(task).into_iter().map(|setting| {
                 let mut augmentation = setting.augmentation.clone();
@@ -313,7 +322,7 @@ impl<'a> Run<'a> {
                 };
                 let answer = self
                     .client()
-                    .score(self.asking.request(target, input, [false, false]))
+                    .score(self.builder.request(target, input))
                     .await
                     .map_err(|status| of_cell(status, model, &target.name, &name).of_flag("--timed-rows"))?
                     .into_inner();

@@ -1,10 +1,10 @@
 //! `isomer eval --augment`: scores with plain vectors and with augmented ones.
 //!
 //! One encoder on one data set in one setting prints both scores here. `gains` runs several,
-//! `settings` lists the settings and `kept` stores the scores.
+//! `settings` lists the settings and `cell_folder` stores the scores.
 
+mod cell_folder;
 pub(super) mod gains;
-mod kept;
 mod settings;
 
 use std::{collections::BTreeMap, io::Write};
@@ -13,7 +13,7 @@ use isomer_proto::eval::v1::{DatasetAugmentation, DeltaInterval, ItemEvidence, S
 use serde_json::json;
 
 use super::{
-    eval::{json as document, output::prompts},
+    eval::{json as document, outcome::Outcome, output::prompts},
     stdout_failure,
 };
 use crate::{
@@ -66,11 +66,16 @@ pub(super) async fn augmentation(
 pub(super) fn print(
     format: Format,
     args: &EvalArgs,
-    [model, data]: [&str; 2],
-    [plain, augmented]: [&ScoreResponse; 2],
+    outcome: &Outcome,
+    augmented: &ScoreResponse,
 ) -> Result<(), Failure> {
+    let Outcome {
+        model,
+        data,
+        response: plain,
+    } = outcome;
     let mut out = std::io::stdout().lock();
-    let told = |error: std::io::Error| stdout_failure(&error);
+    let io_failure = |error: std::io::Error| stdout_failure(&error);
     let report = augmented.augmentation.clone().unwrap_or_default();
     let space = augmented.vector_space.clone().unwrap_or_default();
     let reasons: BTreeMap<_, _> = report.missing_reasons.iter().collect();
@@ -104,21 +109,21 @@ pub(super) fn print(
         });
         let text = serde_json::to_string_pretty(&whole)
             .map_err(|error| Failure::dependency(format!("cannot write the result: {error}")))?;
-        return writeln!(out, "{text}").map_err(told);
+        return writeln!(out, "{text}").map_err(io_failure);
     }
     writeln!(
         out,
         "{model} on {data}, {} items, profile {}\n{}",
         plain.items, plain.profile_stamp, space.augmentation
     )
-    .map_err(told)?;
-    writeln!(out, "  {:<28} {:>9} {:>9} {:>9}", "", "plain", "augmented", "delta").map_err(told)?;
+    .map_err(io_failure)?;
+    writeln!(out, "  {:<28} {:>9} {:>9} {:>9}", "", "plain", "augmented", "delta").map_err(io_failure)?;
     let mut row = |key: &str, note: &str| {
         let (Some(before), Some(after)) = (plain.scores.get(key), augmented.scores.get(key)) else {
             return Ok(());
         };
         let delta = after - before;
-        writeln!(out, "  {key:<28} {before:>9.4} {after:>9.4} {delta:>+9.4}{note}").map_err(told)
+        writeln!(out, "  {key:<28} {before:>9.4} {after:>9.4} {delta:>+9.4}{note}").map_err(io_failure)
     };
     row(&plain.main_score_key, &interval(report.delta.as_ref()))?;
     for key in deltas(plain, augmented).keys() {
@@ -138,8 +143,8 @@ pub(super) fn print(
             .collect();
         note.push_str(&format!("; {missing} variants missing ({})", reasons.join(", ")));
     }
-    writeln!(out, "{note}").map_err(told)?;
-    write!(out, "{}", prompts(augmented)).map_err(told)
+    writeln!(out, "{note}").map_err(io_failure)?;
+    write!(out, "{}", prompts(augmented)).map_err(io_failure)
 }
 
 /// The interval shown with the main score's delta, for a different draw of items.

@@ -7,7 +7,7 @@ use isomer_index::{
     IndexError,
     compare::{
         self, Qrels, Query, Resampling, Settings,
-        rated::{self, Judge, Rated},
+        rated::{self, Judge, RelevanceRatings},
         rules,
     },
     encode::Encoder,
@@ -52,7 +52,7 @@ pub(super) async fn run(session: &Session, args: IndexCompareArgs) -> Result<Exi
     let other = compare::lists(side(1), &words, settings).await.map_err(failure)?;
     let found = compare::held(&one, &other, &asked.queries, asked.qrels.as_ref(), settings);
     let gate = rules::decide(&found, &args.gate.rules, args.gate.gate_alpha).map_err(failure)?;
-    let rated = match &args.judge {
+    let ratings = match &args.judge {
         None => None,
         Some(judge) => {
             let texts = match texts {
@@ -68,10 +68,11 @@ pub(super) async fn run(session: &Session, args: IndexCompareArgs) -> Result<Exi
             };
             display.step("rating", &Step::default());
             let lists = (&one, &other);
-            let rated: Rated = rated::rate(&judge, lists, &asked.queries, &texts, asked.qrels.as_ref(), settings)
-                .await
-                .map_err(failure)?;
-            Some(rated)
+            let ratings: RelevanceRatings =
+                rated::rate(&judge, lists, &asked.queries, &texts, asked.qrels.as_ref(), settings)
+                    .await
+                    .map_err(failure)?;
+            Some(ratings)
         }
     };
     connection.flush().await;
@@ -79,7 +80,7 @@ pub(super) async fn run(session: &Session, args: IndexCompareArgs) -> Result<Exi
         session.global.format,
         &found,
         gate.as_ref(),
-        rated.as_ref(),
+        ratings.as_ref(),
         settings.resampling.level,
     )?;
     Ok(code(gate.as_ref().map(|gate| gate.verdict), args.gate.undecided))
@@ -102,7 +103,7 @@ fn named(judge: &str) -> &str {
 }
 
 /// Queries and judgements, validated.
-pub(super) struct Asked {
+pub(super) struct QuerySet {
     pub(super) queries: Vec<Query>,
     pub(super) qrels: Option<Qrels>,
 }
@@ -111,14 +112,14 @@ pub(super) fn asked(
     search: &IndexSearchArgs,
     judged: &IndexJudgedArgs,
     gate: &IndexGateArgs,
-) -> Result<Asked, Failure> {
+) -> Result<QuerySet, Failure> {
     for rule in &gate.rules {
         rules::check(*rule, judged.qrels.is_some()).map_err(|error| failure(error).of_flag("--rule"))?;
     }
     let queries = queries::queries(&search.queries)?;
     let qrels = judged.qrels.as_deref().map(queries::qrels).transpose()?;
     compare::check(&queries, qrels.as_ref()).map_err(failure)?;
-    Ok(Asked { queries, qrels })
+    Ok(QuerySet { queries, qrels })
 }
 
 pub(super) fn settings(

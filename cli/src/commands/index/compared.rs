@@ -3,9 +3,9 @@
 use comfy_table::CellAlignment;
 use isomer_eval::stats::gate::Verdict;
 use isomer_index::compare::{
-    Compared, Estimate, Measure,
+    Comparison, Estimate, Measure,
     interleave::Preference,
-    rated::Rated,
+    rated::RelevanceRatings,
     rules::{GateResult, RuleResult},
 };
 use serde_json::{Value, json};
@@ -14,21 +14,21 @@ use super::show::{lines, print, vectors};
 use crate::{args::Format, exit::Failure, table};
 
 /// A comparison of a collection with itself on rephrased queries.
-pub(super) struct InOtherWords {
+pub(super) struct RephrasedComparison {
     pub(super) transformation: String,
     /// Queries that stayed unchanged.
     pub(super) unchanged: usize,
     /// Whether these are too many for a verdict.
     pub(super) invalid: bool,
-    pub(super) found: Compared,
+    pub(super) found: Comparison,
     pub(super) gate: Option<GateResult>,
 }
 
 pub(super) fn compared(
     format: Format,
-    found: &Compared,
+    found: &Comparison,
     gate: Option<&GateResult>,
-    rated: Option<&Rated>,
+    ratings: Option<&RelevanceRatings>,
     level: f64,
 ) -> Result<(), Failure> {
     let text = || {
@@ -39,8 +39,8 @@ pub(super) fn compared(
         ));
         text.push_str(&measures_text(&found.measures, ["A", "B"], level));
         text.push_str(&lists_text(found));
-        if let Some(rated) = rated {
-            text.push_str(&rated_text(rated, level));
+        if let Some(ratings) = ratings {
+            text.push_str(&rated_text(ratings, level));
         }
         text.push_str(&gate_text(gate, false));
         text
@@ -48,12 +48,12 @@ pub(super) fn compared(
     print(format, text, || {
         let mut all = compared_json(found, level);
         all["gate"] = gate.map(gate_json).unwrap_or_default();
-        all["rated"] = rated.map(rated_json).unwrap_or_default();
+        all["rated"] = ratings.map(rated_json).unwrap_or_default();
         all
     })
 }
 
-pub(super) fn robustness(format: Format, all: &[InOtherWords], level: f64) -> Result<(), Failure> {
+pub(super) fn robustness(format: Format, all: &[RephrasedComparison], level: f64) -> Result<(), Failure> {
     let text = || {
         let mut text = String::new();
         for own in all {
@@ -76,7 +76,7 @@ pub(super) fn robustness(format: Format, all: &[InOtherWords], level: f64) -> Re
         text.trim_end().to_owned()
     };
     print(format, text, || {
-        let of = |own: &InOtherWords| {
+        let of = |own: &RephrasedComparison| {
             let mut found = compared_json(&own.found, level);
             found["transformation"] = json!(own.transformation);
             found["unchanged"] = json!(own.unchanged);
@@ -93,7 +93,7 @@ pub(super) fn robustness(format: Format, all: &[InOtherWords], level: f64) -> Re
 pub(super) fn preference(format: Format, names: [&str; 2], found: &Preference, level: f64) -> Result<(), Failure> {
     let [a, b, ties] = found.wins;
     let text = || {
-        let told = match found.delta.interval {
+        let change = match found.delta.interval {
             Some((low, _)) if low > 0.0 => "people prefer B",
             Some((_, high)) if high < 0.0 => "people prefer A",
             Some(_) => "no preference is shown",
@@ -112,7 +112,7 @@ pub(super) fn preference(format: Format, names: [&str; 2], found: &Preference, l
             ("as many for both", ties.to_string()),
             (
                 "B's share less a half",
-                format!("{} ({percent}% interval): {told}", signed(&found.delta)),
+                format!("{} ({percent}% interval): {change}", signed(&found.delta)),
             ),
         ])
     };
@@ -145,7 +145,7 @@ fn share(estimate: &Estimate) -> String {
     }
 }
 
-fn sides_text(found: &Compared, names: &[&str]) -> String {
+fn sides_text(found: &Comparison, names: &[&str]) -> String {
     let mut text = String::new();
     for (name, side) in names.iter().zip(&found.sides) {
         let [median, tail] = side.times.map(|time| time.as_secs_f64() * 1e3);
@@ -201,24 +201,24 @@ fn measures_text(measures: &[Measure], names: [&str; 2], level: f64) -> String {
     format!("{table}\n")
 }
 
-fn lists_text(found: &Compared) -> String {
+fn lists_text(found: &Comparison) -> String {
     lines(&[
         ("overlap of the lists", share(&found.overlap)),
         ("rank-biased overlap", share(&found.rank_biased_overlap)),
     ])
 }
 
-fn rated_text(rated: &Rated, level: f64) -> String {
+fn rated_text(ratings: &RelevanceRatings, level: f64) -> String {
     let mut text = format!(
         "\n\nRated by a language model ({}), 0 to 5 for likeness of query and document; this is not relevance, and no rule \
          applies to it.\n{} pairs rated, {} without a rating; {} queries\n{}",
-        rated.judge,
-        rated.pairs,
-        rated.unrated,
-        rated.queries,
-        measures_text(&rated.measures, ["A", "B"], level)
+        ratings.judge,
+        ratings.pairs,
+        ratings.unrated,
+        ratings.queries,
+        measures_text(&ratings.measures, ["A", "B"], level)
     );
-    text.push_str(&match &rated.agreement {
+    text.push_str(&match &ratings.agreement {
         Some(agreement) => format!(
             "the judge rates a relevant document above another one in {} of the pairs (0.5 is chance)",
             share(agreement)
@@ -308,19 +308,19 @@ fn gate_json(gate: &GateResult) -> Value {
     })
 }
 
-fn rated_json(rated: &Rated) -> Value {
+fn rated_json(ratings: &RelevanceRatings) -> Value {
     json!({
-        "judge": rated.judge,
+        "judge": ratings.judge,
         "scale": "similarity of query and document by a language model, 0 to 5; not relevance",
-        "pairs": rated.pairs,
-        "unrated": rated.unrated,
-        "queries": rated.queries,
-        "measures": measures_json(&rated.measures),
-        "agreement_with_judgements": rated.agreement.as_ref().map(estimate_json),
+        "pairs": ratings.pairs,
+        "unrated": ratings.unrated,
+        "queries": ratings.queries,
+        "measures": measures_json(&ratings.measures),
+        "agreement_with_judgements": ratings.agreement.as_ref().map(estimate_json),
     })
 }
 
-fn compared_json(found: &Compared, level: f64) -> Value {
+fn compared_json(found: &Comparison, level: f64) -> Value {
     let sides: Vec<Value> = found
         .sides
         .iter()

@@ -9,7 +9,7 @@ use std::{
 
 use isomer_index::compare::{
     self, Resampling, Settings,
-    interleave::{Draft, Event, Team, drafts, preference},
+    interleave::{Draft, DraftSettings, Event, Team, drafts, preference},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -91,12 +91,12 @@ pub(super) async fn draft(session: &Session, args: IndexInterleaveArgs) -> Resul
     }
     connection.flush().await;
     let seed = args.draft_seed.unwrap_or_else(drawn);
-    let all = drafts(
-        &queries,
-        &lists[0],
-        &lists[1],
-        (settings.k, args.impressions as usize, seed),
-    );
+    let draft_settings = DraftSettings {
+        k: settings.k,
+        impressions: args.impressions as usize,
+        seed,
+    };
+    let all = drafts(&queries, &lists[0], &lists[1], draft_settings);
     let header = Header {
         schema: SCHEMA.to_owned(),
         a: sides[0].0.name().to_owned(),

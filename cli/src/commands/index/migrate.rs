@@ -8,7 +8,7 @@ use std::{
 use isomer_index::{
     IndexError, compare,
     encode::Encoder,
-    migrate::{self, Stepped},
+    migrate::{self, MigrationStep},
     name::{Migration, Next, State},
     store::{self, Credentials, Names, VectorStore},
 };
@@ -17,7 +17,8 @@ use isomer_service_kit::Fault;
 use serde_json::json;
 
 use super::{
-    PATIENCE, check_rate, compared, encoder, failure, named::Named, queries, settings, share, show, source, workers,
+    PATIENCE, check_rate, compared, encoder, failure, name_pass::NamePass, queries, settings, share, show, source,
+    workers,
 };
 use crate::{
     args::{
@@ -54,10 +55,10 @@ pub(super) async fn run(session: &Session, command: IndexMigrateCommand) -> Resu
             let state = migrate::state(names.as_ref(), "report the status of")
                 .await
                 .map_err(failure)?;
-            told(
+            print_step(
                 session.global.format,
                 names.as_ref(),
-                &Stepped { state, already: false },
+                &MigrationStep { state, already: false },
             )
         }
     }
@@ -89,7 +90,7 @@ async fn start(session: &Session, args: MigrateStartArgs) -> Result<ExitCode, Fa
     connection.flush().await;
     let mark = encoder.mark(args.chunk, args.with_text);
     let started = migrate::start(names.as_ref(), args.from.as_deref(), &mark, now()).await;
-    told(session.global.format, names.as_ref(), &started.map_err(failure)?)
+    print_step(session.global.format, names.as_ref(), &started.map_err(failure)?)
 }
 
 async fn backfill(session: &Session, args: MigrateBackfillArgs) -> Result<ExitCode, Failure> {
@@ -102,15 +103,15 @@ async fn backfill(session: &Session, args: MigrateBackfillArgs) -> Result<ExitCo
     state.migration("backfill").map_err(failure)?;
     let connection = session.connect().await?;
     let settings = settings(&args.pass, &connection)?;
-    workers::tell(&connection, &display).await?;
-    let named = Named {
+    workers::announce(&connection, &display).await?;
+    let name_pass = NamePass {
         names: names.as_ref(),
         source: &source,
         settings: &settings,
         patience,
         given: None,
     };
-    Box::pin(named.fill(&session.global, &connection, &display)).await
+    Box::pin(name_pass.fill(&session.global, &connection, &display)).await
 }
 
 async fn compare(session: &Session, args: MigrateCompareArgs) -> Result<ExitCode, Failure> {
@@ -175,10 +176,10 @@ async fn step(
 ) -> Result<ExitCode, Failure> {
     let names = names(address, PATIENCE)?;
     let stepped = migrate::step(names.as_ref(), name, next).await.map_err(failure)?;
-    told(global.format, names.as_ref(), &stepped)
+    print_step(global.format, names.as_ref(), &stepped)
 }
 
-fn told(format: Format, names: &dyn Names, stepped: &Stepped) -> Result<ExitCode, Failure> {
+fn print_step(format: Format, names: &dyn Names, stepped: &MigrationStep) -> Result<ExitCode, Failure> {
     let text = || state_text(names.shown(), stepped);
     let json = || json!({ "name": names.shown(), "already": stepped.already, "state": stepped.state, "next": next(&stepped.state) });
     show::print(format, text, json)?;
@@ -196,7 +197,7 @@ fn next(state: &State) -> &'static str {
     }
 }
 
-fn state_text(name: &str, stepped: &Stepped) -> String {
+fn state_text(name: &str, stepped: &MigrationStep) -> String {
     let state = &stepped.state;
     let mut rows = vec![("name", name.to_owned()), ("readers get", state.serving.clone())];
     if let Some(migration) = &state.migration {
@@ -259,13 +260,13 @@ mod tests {
         assert_eq!(next(&switched), "finish");
         let text = state_text(
             "db#docs",
-            &Stepped {
+            &MigrationStep {
                 state: change(state.skip()),
                 already: false,
             },
         );
         assert!(
-            text.contains("to docs_1 alone, 1 times") && text.contains("migrate backfill"),
+            text.contains("docs_1 alone") && text.contains("migrate backfill"),
             "{text}"
         );
     }

@@ -4,7 +4,7 @@ mod compare;
 mod compared;
 mod interleave;
 mod migrate;
-mod named;
+mod name_pass;
 mod queries;
 mod robustness;
 mod show;
@@ -78,7 +78,7 @@ async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure
         with_text: args.with_text,
         ..settings(&args.pass, &connection)?
     };
-    workers::tell(&connection, &display).await?;
+    workers::announce(&connection, &display).await?;
     if let Some(names) = &names
         && names.state().await.map_err(failure)?.is_some()
     {
@@ -88,7 +88,7 @@ async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure
             false => None,
         };
         let given = given.map(|encoder| encoder.mark(args.chunk, args.with_text));
-        let named = named::Named {
+        let name_pass = name_pass::NamePass {
             names: names.as_ref(),
             source: &source,
             settings: &settings,
@@ -96,8 +96,8 @@ async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure
             given,
         };
         return match args.plan {
-            true => Box::pin(named.plan(&session.global, &connection, &display)).await,
-            false => Box::pin(named.fill(&session.global, &connection, &display)).await,
+            true => Box::pin(name_pass.plan(&session.global, &connection, &display)).await,
+            false => Box::pin(name_pass.fill(&session.global, &connection, &display)).await,
         };
     }
     let store = store::open(&args.sink, &Credentials::from_env(), patience).map_err(failure)?;

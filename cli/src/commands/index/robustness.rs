@@ -14,7 +14,7 @@ use isomer_proto::{
 
 use super::{
     compare::{asked, code, settings, side},
-    compared::{self, InOtherWords},
+    compared::{self, RephrasedComparison},
     failure,
 };
 use isomer_transformations::wire;
@@ -67,7 +67,7 @@ pub(super) async fn run(session: &Session, args: IndexRobustnessArgs) -> Result<
         let other = compare::lists(own, &texts, settings).await.map_err(failure)?;
         let found = compare::held(&original, &other, &asked.queries, asked.qrels.as_ref(), settings);
         let gate = rules::decide(&found, &args.gate.rules, args.gate.gate_alpha).map_err(failure)?;
-        all.push(InOtherWords {
+        all.push(RephrasedComparison {
             transformation: name.clone(),
             unchanged,
             invalid: unchanged as f64 > args.max_unchanged * words.len() as f64,

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use isomer_index::{
     mark::Mark,
-    migrate::Both,
+    migrate::Outcomes,
     plan::Plan,
     run::Outcome,
-    verify::{Found, Verified},
+    verify::{IndexReport, ProblemRows},
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,13 @@ pub(super) fn outcome(format: Format, store: &str, outcome: &Outcome) -> Result<
 }
 
 /// The collections behind a name: the serving one and the other one.
-pub(super) fn both(format: Format, name: &str, serving: &str, other: Option<&str>, both: &Both) -> Result<(), Failure> {
+pub(super) fn both(
+    format: Format,
+    name: &str,
+    serving: &str,
+    other: Option<&str>,
+    both: &Outcomes,
+) -> Result<(), Failure> {
     let text = || {
         let mut text = format!("{name} leads to\n\n{}", outcome_text(serving, &both.serving));
         match (other, &both.other) {
@@ -180,7 +186,7 @@ fn outcome_json(store: &str, outcome: &Outcome) -> Value {
 
 /// The estimated usage for all texts, extrapolated from the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Reckoned {
+struct UsageEstimate {
     tokens: Option<f64>,
     generated: Option<f64>,
     calls: Option<f64>,
@@ -189,9 +195,9 @@ struct Reckoned {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn reckoned(plan: &Plan) -> Reckoned {
+fn reckoned(plan: &Plan) -> UsageEstimate {
     let usage = &plan.sample.usage;
-    Reckoned {
+    UsageEstimate {
         tokens: plan.by_bytes(usage.tokens as f64),
         generated: plan.by_bytes(usage.generated_tokens as f64),
         calls: plan.by_bytes(usage.generator_calls as f64),
@@ -301,37 +307,37 @@ fn plan_json(plan: &Plan) -> Value {
     })
 }
 
-pub(super) fn verified(format: Format, store: &str, found: &Verified) -> Result<(), Failure> {
+pub(super) fn verified(format: Format, store: &str, found: &IndexReport) -> Result<(), Failure> {
     print(format, || verified_text(store, found), || verified_json(store, found))
 }
 
-fn told(found: &Found) -> String {
+fn rows_text(found: &ProblemRows) -> String {
     match found.rows {
         0 => "0".to_owned(),
         rows => format!("{rows}, e.g. {}", found.keys.join(", ")),
     }
 }
 
-fn verified_text(store: &str, found: &Verified) -> String {
+fn verified_text(store: &str, found: &IndexReport) -> String {
     let mut rows = vec![
         ("collection", store.to_owned()),
         ("vectors", vectors(&found.mark)),
         ("rows", found.rows.to_string()),
-        ("twice", told(&found.twice)),
-        ("other space", told(&found.other_space)),
-        ("no digest", told(&found.no_digest)),
-        ("lack variants", told(&found.partial)),
+        ("twice", rows_text(&found.twice)),
+        ("other space", rows_text(&found.other_space)),
+        ("no digest", rows_text(&found.no_digest)),
+        ("lack variants", rows_text(&found.partial)),
     ];
     if let Some(source) = &found.source {
         rows.extend([
             ("documents", source.documents.to_string()),
-            ("missing", told(&source.missing)),
-            ("outdated", told(&source.outdated)),
-            ("extra", told(&source.extra)),
+            ("missing", rows_text(&source.missing)),
+            ("outdated", rows_text(&source.outdated)),
+            ("extra", rows_text(&source.extra)),
         ]);
     }
     rows.push(("computed again", format!("{} vectors", found.sampled)));
-    rows.push(("differ", told(&found.differing)));
+    rows.push(("differ", rows_text(&found.differing)));
     rows.push((
         "largest difference",
         format!("{:.1e} among the vectors that count as equal", found.largest_difference),
@@ -340,8 +346,8 @@ fn verified_text(store: &str, found: &Verified) -> String {
     format!("{}\n\n{verdict}", lines(&rows))
 }
 
-fn verified_json(store: &str, found: &Verified) -> Value {
-    let rows = |found: &Found| json!({ "rows": found.rows, "keys": found.keys });
+fn verified_json(store: &str, found: &IndexReport) -> Value {
+    let rows = |found: &ProblemRows| json!({ "rows": found.rows, "keys": found.keys });
     json!({
         "collection": store,
         "mark": found.mark,

@@ -16,6 +16,6 @@ pub(super) fn in_flight(_: &Connection) -> usize {
 }
 
 #[allow(clippy::unused_async, reason = "the function of a build with workers asks them")]
-pub(super) async fn tell(_: &Connection, _: &Display) -> Result<(), Failure> {
+pub(super) async fn announce(_: &Connection, _: &Display) -> Result<(), Failure> {
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) fn in_flight(connection: &Connection) -> usize {
 }
 
 /// Reports the workers that encode, if there are any.
-pub(super) async fn tell(connection: &Connection, display: &Display) -> Result<(), Failure> {
+pub(super) async fn announce(connection: &Connection, display: &Display) -> Result<(), Failure> {
     if let Some(bulk) = connection.bulk_encoder() {
         let workers = bulk.describe_workers().await?;
         display.message(&format!("encoded by workers: {workers}"));

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use isomer_eval::{
     dataset::{self, DatasetError, LoadOptions, Source},
-    locate::{DatasetLocator, HubRules, Wanted},
+    locate::{DatasetLocator, DatasetRequest, HubRules},
     selection::{self, GoldSet},
     task::TaskType,
 };
 use isomer_models::Resolver;
 use isomer_service_kit::Fault;
 
-use crate::{args::JudgeSelectArgs, commands::eval::asking::looks_like_a_path, connect::Session, exit::Failure};
+use crate::{args::JudgeSelectArgs, commands::eval::score_request::looks_like_a_path, connect::Session, exit::Failure};
 
 /// The locator of named data sets. The gold pairs are read on this machine, whichever server judges
 /// them.
@@ -38,7 +38,7 @@ pub(super) async fn load(data: &str, args: &JudgeSelectArgs, locator: &DatasetLo
     } else {
         Source::named(path)
     };
-    let wanted = Wanted {
+    let wanted = DatasetRequest {
         task: Some(TaskType::Sts),
         source,
         split: args.split.clone(),

@@ -37,7 +37,7 @@ pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<Exit
     for name in &args.data {
         data.push(data::load(name, &args, &locator).await?);
     }
-    let selecting = Selecting {
+    let context = SelectionContext {
         connection: session.connect_with_prompts(args.prompts_dir.as_deref()).await?,
         display: Display::new(session.global.quiet),
         args: &args,
@@ -50,15 +50,15 @@ pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<Exit
     };
     let mut judges = Vec::new();
     for id in &args.judges {
-        judges.push(selecting.judge(id, &data).await?);
+        judges.push(context.judge(id, &data).await?);
     }
     selection::rank_judges(&mut judges);
     let mut paraphrasers = Vec::new();
     for id in &args.generators {
-        paraphrasers.push(selecting.paraphraser(id, &judges, &data).await?);
+        paraphrasers.push(context.paraphraser(id, &judges, &data).await?);
     }
     selection::rank_paraphrasers(&mut paraphrasers);
-    let report = Report::new(selecting.settings, &data, judges, paraphrasers);
+    let report = Report::new(context.settings, &data, judges, paraphrasers);
     let text = match session.global.format {
         Format::Json => serde_json::to_string_pretty(&report.json())
             .map_err(|error| Failure::dependency(format!("cannot write the report: {error}")))?,
@@ -70,7 +70,7 @@ pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<Exit
 }
 
 /// The data shared by the steps.
-struct Selecting<'a> {
+struct SelectionContext<'a> {
     connection: Connection,
     display: Display,
     args: &'a JudgeSelectArgs,
@@ -85,7 +85,7 @@ struct Paraphrase {
     edit_distance: f64,
 }
 
-impl Selecting<'_> {
+impl SelectionContext<'_> {
     fn request(&self, judge: &str) -> JudgeRequest {
         JudgeRequest {
             scale: JudgeScale::Similarity.into(),

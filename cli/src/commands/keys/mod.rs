@@ -1,18 +1,18 @@
 //! `isomer keys`: API keys and the audit log, in the gateway's database or over its admin
 //! interface.
 
-mod place;
+mod key_store;
 mod shown;
 
 use std::{io::Write, process::ExitCode};
 
-use isomer_access::{AuditEvent, AuditHead, Budget, Limits, Period, Verifier, micros_now, read_expiry};
-use isomer_proto::gateway::v1::AccessScope;
+use isomer_access::{AuditEvent, AuditHead, Budget, Limits, Verifier, micros_now, read_expiry};
+use isomer_proto::gateway::v1::{AccessScope, BudgetPeriod};
 use isomer_service_kit::{Fault, config::Secret};
 use serde_json::{Value, json};
 use tonic::Code;
 
-use self::place::{Change, Place, Wanted};
+use self::key_store::{Change, KeyProperties, KeyStore};
 use super::stdout_failure;
 use crate::{
     args::{
@@ -25,24 +25,24 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: KeysArgs) -> Result<ExitCode, Failure> {
-    let mut place = Place::open(session, args.database.as_deref()).await?;
+    let mut store = KeyStore::open(session, args.database.as_deref()).await?;
     match args.command {
-        KeysCommand::Create(args) => create(&session.global, &mut place, args).await?,
-        KeysCommand::Import(args) => import(&session.global, &mut place, args).await?,
-        KeysCommand::List => list(&session.global, &mut place).await?,
+        KeysCommand::Create(args) => create(&session.global, &mut store, args).await?,
+        KeysCommand::Import(args) => import(&session.global, &mut store, args).await?,
+        KeysCommand::List => list(&session.global, &mut store).await?,
         KeysCommand::Show { id } => {
-            let key = place.show(&id).await?;
+            let key = store.show(&id).await?;
             print(&shown::one(session.global.format, &key))?;
         }
         KeysCommand::Update(args) => {
-            let key = place.update(&args.id.clone(), change(args)?).await?;
+            let key = store.update(&args.id.clone(), change(args)?).await?;
             print(&shown::one(session.global.format, &key))?;
         }
         KeysCommand::Revoke { id } => {
-            let key = place.revoke(&id).await?;
+            let key = store.revoke(&id).await?;
             print(&shown::one(session.global.format, &key))?;
         }
-        KeysCommand::Audit(args) => audit(&session.global, &mut place, args).await?,
+        KeysCommand::Audit(args) => audit(&session.global, &mut store, args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,14 +51,14 @@ fn print(line: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{line}").map_err(|error| stdout_failure(&error))
 }
 
-async fn create(global: &Global, place: &mut Place, args: CreateKeyArgs) -> Result<(), Failure> {
-    let wanted = Wanted {
+async fn create(global: &Global, store: &mut KeyStore, args: CreateKeyArgs) -> Result<(), Failure> {
+    let properties = KeyProperties {
         name: args.name,
         scopes: scopes(&args.scopes),
         limits: limits(&args.limits),
         expires: args.expires.as_deref().map(expiry).transpose()?,
     };
-    let (key, secret) = place.create(wanted).await?;
+    let (key, secret) = store.create(properties).await?;
     match global.format {
         Format::Json => {
             let mut document = shown::document(&key);
@@ -76,17 +76,17 @@ async fn create(global: &Global, place: &mut Place, args: CreateKeyArgs) -> Resu
     }
 }
 
-async fn import(global: &Global, place: &mut Place, args: ImportKeyArgs) -> Result<(), Failure> {
+async fn import(global: &Global, store: &mut KeyStore, args: ImportKeyArgs) -> Result<(), Failure> {
     let file = args.key_file.display();
     let text = std::fs::read_to_string(&args.key_file)
         .map_err(|error| Failure::usage(format!("--key-file: {file} cannot be read: {error}")))?;
-    let wanted = Wanted {
+    let properties = KeyProperties {
         name: args.name,
         scopes: scopes(&args.scopes),
         limits: Limits::default(),
         expires: None,
     };
-    let (key, new) = place.import(wanted, Secret::new(text.trim().to_owned())).await?;
+    let (key, new) = store.import(properties, Secret::new(text.trim().to_owned())).await?;
     match global.format {
         Format::Json => print(&shown::document(&key).to_string()),
         Format::Text if new => print(&format!("iso_{} imported", key.id)),
@@ -94,8 +94,8 @@ async fn import(global: &Global, place: &mut Place, args: ImportKeyArgs) -> Resu
     }
 }
 
-async fn list(global: &Global, place: &mut Place) -> Result<(), Failure> {
-    let keys = place.list().await?;
+async fn list(global: &Global, store: &mut KeyStore) -> Result<(), Failure> {
+    let keys = store.list().await?;
     match global.format {
         Format::Json => keys.iter().try_for_each(|key| print(&shown::document(key).to_string())),
         Format::Text if keys.is_empty() => {
@@ -131,20 +131,20 @@ fn expiry(text: &str) -> Result<i64, Failure> {
 }
 
 fn scopes(scopes: &[AccessScope]) -> Vec<AccessScope> {
-    let mut wanted: Vec<AccessScope> = Vec::new();
+    let mut properties: Vec<AccessScope> = Vec::new();
     for &scope in scopes {
-        if !wanted.contains(&scope) {
-            wanted.push(scope);
+        if !properties.contains(&scope) {
+            properties.push(scope);
         }
     }
-    wanted
+    properties
 }
 
 fn limits(args: &LimitArgs) -> Limits {
     let budgets = [
-        (Period::Day, args.tokens_per_day, args.dollars_per_day),
-        (Period::Month, args.tokens_per_month, args.dollars_per_month),
-        (Period::Total, args.tokens_total, args.dollars_total),
+        (BudgetPeriod::Day, args.tokens_per_day, args.dollars_per_day),
+        (BudgetPeriod::Month, args.tokens_per_month, args.dollars_per_month),
+        (BudgetPeriod::Total, args.tokens_total, args.dollars_total),
     ];
     let given = budgets
         .into_iter()
@@ -158,21 +158,21 @@ fn limits(args: &LimitArgs) -> Limits {
     }
 }
 
-async fn audit(global: &Global, place: &mut Place, args: AuditArgs) -> Result<(), Failure> {
+async fn audit(global: &Global, store: &mut KeyStore, args: AuditArgs) -> Result<(), Failure> {
     let mut verifier = Verifier::holding(match args.verify {
-        true => place.acknowledged()?,
+        true => store.acknowledged()?,
         false => AuditHead::default(),
     });
     let mut expected = args.expect.is_none();
     let mut after = args.after;
     loop {
-        let (events, head) = place.audit(after).await?;
+        let (events, head) = store.audit(after).await?;
         for event in &events {
             if args.verify {
                 verifier.follow(event)?;
                 expected |= args.expect.as_deref() == Some(event.hash.as_str());
             } else {
-                print(&told(global.format, event))?;
+                print(&event_text(global.format, event))?;
             }
         }
         match events.last() {
@@ -200,7 +200,7 @@ async fn audit(global: &Global, place: &mut Place, args: AuditArgs) -> Result<()
     }
 }
 
-fn told(format: Format, event: &AuditEvent) -> String {
+fn event_text(format: Format, event: &AuditEvent) -> String {
     let time = isomer_access::rfc3339(event.at);
     let document: Value = json!({
         "seq": event.seq, "time": time, "who": event.who, "act": event.act, "target": event.target,

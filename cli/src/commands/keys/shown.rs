@@ -42,8 +42,8 @@ fn state(key: &ApiKey) -> &'static str {
 /// A key as JSON.
 pub(super) fn document(key: &ApiKey) -> Value {
     let used = |usage: &Option<KeyUsage>| {
-        let told = |usage: &KeyUsage| json!({ "requests": usage.requests, "tokens": usage.tokens, "cost_usd": usage.cost_usd });
-        usage.as_ref().map(told)
+        let usage_json = |usage: &KeyUsage| json!({ "requests": usage.requests, "tokens": usage.tokens, "cost_usd": usage.cost_usd });
+        usage.as_ref().map(usage_json)
     };
     let limits = key.limits.clone().unwrap_or_default();
     let budgets = limits

@@ -16,7 +16,7 @@ use isomer_proto::gateway::v1::{
 };
 use isomer_registry::{
     document,
-    file::{self, Written},
+    file::{self, ProviderTable},
 };
 use isomer_service_kit::Fault;
 use prost_types::FieldMask;
@@ -120,15 +120,15 @@ fn one(provider: &Provider, json: bool) -> Result<ExitCode, Failure> {
 
 /// Makes the gateway's providers match a file.
 async fn apply(client: &mut Client, path: &Path, json: bool) -> Result<ExitCode, Failure> {
-    for written in read(path)? {
-        let id = written.provider.id.clone();
+    for provider_table in read(path)? {
+        let id = provider_table.provider.id.clone();
         let before = match client.get_provider(GetProviderRequest { id: id.clone() }).await {
             Ok(answer) => answer.into_inner().provider,
             Err(status) if status.code() == Code::NotFound => None,
-            Err(status) => return Err(placed(path, &written, &status)),
+            Err(status) => return Err(placed(path, &provider_table, &status)),
         };
         let request = UpdateProviderRequest {
-            provider: Some(written.provider.clone()),
+            provider: Some(provider_table.provider.clone()),
             update_mask: Some(FieldMask {
                 paths: vec!["*".to_owned()],
             }),
@@ -137,7 +137,7 @@ async fn apply(client: &mut Client, path: &Path, json: bool) -> Result<ExitCode,
         let answer = client
             .update_provider(request)
             .await
-            .map_err(|status| placed(path, &written, &status))?;
+            .map_err(|status| placed(path, &provider_table, &status))?;
         let after = answer.into_inner().provider.unwrap_or_default();
         let what = match before {
             None => "created",
@@ -160,17 +160,17 @@ async fn check(client: &mut Client, id: Option<String>, file: Option<&Path>, jso
         print(show::check(&id, &answer, json))?;
     }
     if let Some(path) = file {
-        for written in read(path)? {
+        for provider_table in read(path)? {
             let request = CheckProviderRequest {
-                target: Some(Target::Candidate(written.provider.clone())),
+                target: Some(Target::Candidate(provider_table.provider.clone())),
             };
             let answer = client
                 .check_provider(request)
                 .await
-                .map_err(|status| placed(path, &written, &status))?
+                .map_err(|status| placed(path, &provider_table, &status))?
                 .into_inner();
             usable &= answer.usable;
-            print(show::check(&written.provider.id, &answer, json))?;
+            print(show::check(&provider_table.provider.id, &answer, json))?;
         }
     }
     Ok(if usable {
@@ -181,7 +181,7 @@ async fn check(client: &mut Client, id: Option<String>, file: Option<&Path>, jso
 }
 
 /// The providers of a file, or of stdin.
-fn read(path: &Path) -> Result<Vec<Written>, Failure> {
+fn read(path: &Path) -> Result<Vec<ProviderTable>, Failure> {
     let read = match path.to_str() {
         Some("-") => {
             let mut text = String::new();
@@ -197,17 +197,17 @@ fn read(path: &Path) -> Result<Vec<Written>, Failure> {
 }
 
 /// A refusal, with the line of the file that caused it.
-fn placed(path: &Path, written: &Written, status: &Status) -> Failure {
+fn placed(path: &Path, provider_table: &ProviderTable, status: &Status) -> Failure {
     let mut fault = Fault::from_status(status);
     let field = fault
         .field
         .as_ref()
         .map(|field| field.replacen("candidate", "provider", 1));
-    let line = written.line(field.as_deref().unwrap_or("provider"));
+    let line = provider_table.line(field.as_deref().unwrap_or("provider"));
     fault.message = format!(
         "{}: line {line}: provider `{}`: {}",
         path.display(),
-        written.provider.id,
+        provider_table.provider.id,
         fault.message
     );
     fault.into()

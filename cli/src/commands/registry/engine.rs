@@ -7,7 +7,7 @@ use isomer_client::Channel;
 use isomer_eval::report;
 use isomer_model_registry::{
     RegistryError, Result,
-    engine::{Candidate, Ended, Engine},
+    engine::{Candidate, Engine, RunResult},
 };
 use isomer_models::{ModelFiles, ModelKind};
 use isomer_proto::{
@@ -121,7 +121,7 @@ impl Engine for RunEngine {
         Err(fault.into())
     }
 
-    async fn run(&self, request_id: &str, encoder: &Candidate, baseline: Option<&Candidate>) -> Result<Ended> {
+    async fn run(&self, request_id: &str, encoder: &Candidate, baseline: Option<&Candidate>) -> Result<RunResult> {
         let id = |one: &Candidate| one.folder.display().to_string();
         let names: Vec<(String, String)> = [Some(encoder), baseline]
             .into_iter()
@@ -174,7 +174,7 @@ impl Engine for RunEngine {
             let own = EncoderFiles::from([(encoder.name.clone(), own.map_err(Fault::from)?)]);
             files.push(attested(&report, &files, &encoder.name, key, &own)?);
         }
-        Ok(Ended {
+        Ok(RunResult {
             verdict: run.verdict(),
             run: run.id,
             encoder: encoder.name.clone(),

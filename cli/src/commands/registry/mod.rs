@@ -6,13 +6,13 @@ use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc, time::Duration
 
 use isomer_all_in_one::IsomerConfig;
 use isomer_model_registry::{
-    check::{Checked, Checker, Policy},
+    check::{CheckOutcome, Checker, Policy},
     fetch::{self, Bounds},
     ledger::Ledger,
     mlflow::{Credentials, Mlflow},
     registry::Registry,
     sagemaker::SageMaker,
-    service::{Alone, HOOK, Service},
+    service::{FolderLock, HOOK, Service},
     verdict::Verdict,
 };
 use isomer_outbound::secret::SecretSource;
@@ -92,15 +92,15 @@ fn bounds(args: &RegistryCommonArgs) -> Bounds {
 async fn one_of<R: Registry>(session: &Session, args: &RegistryCheckArgs, registry: R) -> Result<ExitCode, Failure> {
     let parts = Parts::new(session, &args.common, registry).await?;
     let checker = &parts.checker;
-    let checked = tokio::select! {
-        checked = checker.check(&args.model, &args.version) => checked,
+    let outcome = tokio::select! {
+        outcome = checker.check(&args.model, &args.version) => outcome,
         () = shutdown::signal() => {
             parts.connection.flush().await;
             return Err(Failure::interrupted("interrupted; run the same command again to resume"));
         }
     };
     parts.connection.flush().await;
-    let checked = match checked {
+    let outcome = match outcome {
         Err(error) if !error.passes() && !matches!(error, isomer_model_registry::RegistryError::NoVersion { .. }) => {
             checker
                 .conclude_error(&args.model, &args.version, error.to_string())
@@ -108,9 +108,9 @@ async fn one_of<R: Registry>(session: &Session, args: &RegistryCheckArgs, regist
         }
         other => other,
     };
-    let checked = checked.map_err(Fault::from)?;
-    print(session.global.format, &checked)?;
-    Ok(ExitCode::from(match checked.verdict {
+    let outcome = outcome.map_err(Fault::from)?;
+    print(session.global.format, &outcome)?;
+    Ok(ExitCode::from(match outcome.verdict {
         Verdict::Pass => DONE,
         Verdict::Fail => GATE_FAILED,
         Verdict::Undecided | Verdict::Invalid => GATE_NOT_PASSED,
@@ -121,7 +121,7 @@ async fn one_of<R: Registry>(session: &Session, args: &RegistryCheckArgs, regist
 async fn watch(session: &Session, args: RegistryWatchArgs) -> Result<ExitCode, Failure> {
     let registry = mlflow(&args.common)?;
     let folder = folder(session, &args.common);
-    let _alone = Alone::take(&folder).map_err(Fault::from)?;
+    let _alone = FolderLock::take(&folder).map_err(Fault::from)?;
     let parts = Parts::new(session, &args.common, registry).await?;
     let connection = parts.connection.clone();
     let service = parts.service(&args).await?;
@@ -164,7 +164,7 @@ async fn serve(session: &Session, args: RegistryServeArgs) -> Result<ExitCode, F
     }
     let registry = mlflow(&watching.common)?;
     let folder = folder(session, &watching.common);
-    let _alone = Alone::take(&folder).map_err(Fault::from)?;
+    let _alone = FolderLock::take(&folder).map_err(Fault::from)?;
     let parts = Parts::new(session, &watching.common, registry).await?;
     let server = ServerConfig {
         listen: args.listen,
@@ -262,34 +262,34 @@ impl Parts<Mlflow> {
     }
 }
 
-fn print(format: Format, checked: &Checked) -> Result<(), Failure> {
+fn print(format: Format, outcome: &CheckOutcome) -> Result<(), Failure> {
     let text = match format {
         Format::Json => {
             let document = json!({
-                "model": checked.model,
-                "version": checked.version,
-                "verdict": checked.verdict.name(),
-                "reason": checked.reason,
-                "baseline": checked.baseline,
-                "run": checked.run,
-                "record": checked.record,
-                "alias": checked.alias,
-                "promoted": checked.promoted,
+                "model": outcome.model,
+                "version": outcome.version,
+                "verdict": outcome.verdict.name(),
+                "reason": outcome.reason,
+                "baseline": outcome.baseline,
+                "run": outcome.run,
+                "record": outcome.record,
+                "alias": outcome.alias,
+                "promoted": outcome.promoted,
             });
             format!("{document:#}\n")
         }
         Format::Text => {
-            let mut text = format!("{} version {}: {}\n", checked.model, checked.version, checked.verdict);
+            let mut text = format!("{} version {}: {}\n", outcome.model, outcome.version, outcome.verdict);
             let mut line = |name: &str, value: &str| {
                 if !value.is_empty() {
                     text.push_str(&format!("{name}: {value}\n"));
                 }
             };
-            line("reason", &checked.reason);
-            line("compared with version", checked.baseline.as_deref().unwrap_or_default());
-            line("run", checked.run.as_deref().unwrap_or_default());
-            line("recorded as", checked.record.as_deref().unwrap_or_default());
-            line("alias", if checked.alias { "set" } else { "not set" });
+            line("reason", &outcome.reason);
+            line("compared with version", outcome.baseline.as_deref().unwrap_or_default());
+            line("run", outcome.run.as_deref().unwrap_or_default());
+            line("recorded as", outcome.record.as_deref().unwrap_or_default());
+            line("alias", if outcome.alias { "set" } else { "not set" });
             text
         }
     };

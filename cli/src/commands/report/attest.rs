@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use isomer_attestation::{Envelope, Outcome, PrivateKey, PublicKey, Verified, statements, verify};
+use isomer_attestation::{Envelope, Outcome, PrivateKey, PublicKey, VerifiedAttestation, statements, verify};
 use isomer_eval::report::{self, Report};
 use isomer_models::{ModelError, ModelFiles, ModelKind, Resolver, files::differences};
 use isomer_service_kit::Fault;
@@ -144,7 +144,7 @@ pub(super) async fn verify_one(session: &Session, args: &VerifyArgs) -> Result<E
 }
 
 /// Refuses an encoder whose files differ from the checked ones.
-fn compare(model: &str, verified: &Verified, found: &ModelFiles) -> Result<(), Failure> {
+fn compare(model: &str, verified: &VerifiedAttestation, found: &ModelFiles) -> Result<(), Failure> {
     if found.weights_digest != verified.weights {
         return Err(Failure::dependency(format!(
             "--model: {model} does not have the weights of the checked encoder: SHA-256 {}, not {}; check it, or deploy what was checked",
@@ -218,7 +218,7 @@ pub(super) async fn files_of(session: &Session, model: &str) -> Result<ModelFile
     digested(session, &resolver, model).await
 }
 
-fn say(global: &Global, verified: &Verified) -> Result<(), Failure> {
+fn say(global: &Global, verified: &VerifiedAttestation) -> Result<(), Failure> {
     let test = &verified.statement.predicate;
     let mut out = std::io::stdout().lock();
     let text = match global.format {

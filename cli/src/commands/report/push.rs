@@ -12,7 +12,7 @@ use isomer_model_registry::{
     fetch::Bounds,
     locate::{DESCRIPTION, is_plain, locate, may_be_fetched},
     registry::StoredFile,
-    unpack::{Compression, Unpacked, unpack},
+    unpack::{Compression, UnpackOutcome, unpack},
 };
 use isomer_models::ModelFiles;
 use isomer_oci::{
@@ -43,11 +43,11 @@ const MOST_FILES: usize = 200_000;
 pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) -> Result<ExitCode, Failure> {
     let key = attest::key(&args.key, "--key")?;
     let (report, json) = read(&args.report, "--report")?;
-    let reference = Reference::parse(reference).map_err(told)?;
-    let credentials = Credentials::of(&reference.host).map_err(told)?;
-    let repository = Repository::new(&reference, credentials, args.plain_http).map_err(told)?;
-    let found = repository.manifest(&reference.version).await.map_err(told)?;
-    let manifest = found.ok_or_else(|| told(OciError::Absent(reference.to_string())))?;
+    let reference = Reference::parse(reference).map_err(push_failure)?;
+    let credentials = Credentials::of(&reference.host).map_err(push_failure)?;
+    let repository = Repository::new(&reference, credentials, args.plain_http).map_err(push_failure)?;
+    let found = repository.manifest(&reference.version).await.map_err(push_failure)?;
+    let manifest = found.ok_or_else(|| push_failure(OciError::Absent(reference.to_string())))?;
     let found = carried(session, &repository, &reference, &manifest, args.max_bytes).await?;
     let all = statements(&report, &json).map_err(|error| Failure::usage(error.to_string()).of_flag("--report"))?;
     let known: Vec<String> = all.iter().map(|(encoder, _)| encoder.clone()).collect();
@@ -84,7 +84,7 @@ pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) 
     };
     let pushed = referrer::push(&repository, &Descriptor::of(&manifest), &evidence)
         .await
-        .map_err(told)?;
+        .map_err(push_failure)?;
     let how = match &pushed.found_by {
         FoundBy::Api => "the referrers API".to_owned(),
         FoundBy::Tag(tag) => format!("the tag {tag}, since the registry has no referrers API"),
@@ -108,7 +108,7 @@ pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) 
     )
 }
 
-fn told(error: OciError) -> Failure {
+fn push_failure(error: OciError) -> Failure {
     Failure::from(Fault::from(error)).of_flag("--push")
 }
 
@@ -138,7 +138,7 @@ async fn carried(
     for layer in &layers.layers {
         let blob = folder.path().join("blob");
         all.add(repository, layer, &blob).await.map_err(|error| match error {
-            Problem::Registry(error) => told(error),
+            Problem::Registry(error) => push_failure(error),
             Problem::Artifact(reason) => refused(&reason),
         })?;
     }
@@ -218,8 +218,8 @@ impl Contents {
         let input = fs::File::open(blob).map_err(broken)?;
         let unpacked = tokio::task::block_in_place(|| unpack(input, compression, &self.root, bounds));
         let files = match unpacked.map_err(|error| Problem::Artifact(error.to_string()))? {
-            Unpacked::Files(files) => files,
-            Unpacked::Unsupported(reason) | Unpacked::Refused(reason) => {
+            UnpackOutcome::Files(files) => files,
+            UnpackOutcome::Unsupported(reason) | UnpackOutcome::Refused(reason) => {
                 return Err(Problem::Artifact(format!("the layer {}: {reason}", layer.digest)));
             }
         };

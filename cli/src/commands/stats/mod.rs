@@ -29,7 +29,7 @@ use table::Table;
 
 type Client = StatisticsServiceClient<Channel>;
 /// The result of a test, as text and as a document.
-type Shown = (String, Value);
+type TestOutput = (String, Value);
 
 pub(super) async fn run(session: &Session, command: StatsCommand) -> Result<ExitCode, Failure> {
     let connection = session.connect().await?;
@@ -76,7 +76,7 @@ fn two(table: &Table) -> Result<[(String, Vec<f64>); 2], Failure> {
     })
 }
 
-async fn compare(client: &mut Client, args: CompareArgs) -> Result<Shown, Failure> {
+async fn compare(client: &mut Client, args: CompareArgs) -> Result<TestOutput, Failure> {
     let table = Table::read(&args.table)?;
     let mut treatments = systems(&table)?;
     let at = match &args.reference {
@@ -115,7 +115,7 @@ async fn compare(client: &mut Client, args: CompareArgs) -> Result<Shown, Failur
     Ok(show::compare(&name, &answer.comparisons))
 }
 
-async fn pairs(client: &mut Client, args: PairsArgs) -> Result<Shown, Failure> {
+async fn pairs(client: &mut Client, args: PairsArgs) -> Result<TestOutput, Failure> {
     let request = ComparePairsRequest {
         systems: systems(&Table::read(&args.table)?)?,
         test: args.test.into(),
@@ -127,7 +127,7 @@ async fn pairs(client: &mut Client, args: PairsArgs) -> Result<Shown, Failure> {
     Ok(show::pairs(&client.compare_pairs(request).await?.into_inner()))
 }
 
-async fn ranks(client: &mut Client, args: RanksArgs) -> Result<Shown, Failure> {
+async fn ranks(client: &mut Client, args: RanksArgs) -> Result<TestOutput, Failure> {
     let request = CompareRanksRequest {
         systems: systems(&Table::read(&args.table)?)?,
         alpha: args.alpha,
@@ -135,7 +135,7 @@ async fn ranks(client: &mut Client, args: RanksArgs) -> Result<Shown, Failure> {
     Ok(show::ranks(&client.compare_ranks(request).await?.into_inner()))
 }
 
-async fn stability(client: &mut Client, args: StabilityArgs) -> Result<Shown, Failure> {
+async fn stability(client: &mut Client, args: StabilityArgs) -> Result<TestOutput, Failure> {
     let table = Table::read(&args.table)?;
     let names: Vec<String> = table.numbers()?.into_iter().map(|(name, _)| name).collect();
     let transformed = Table::read(&crate::args::stats::TableArgs {
@@ -150,7 +150,7 @@ async fn stability(client: &mut Client, args: StabilityArgs) -> Result<Shown, Fa
     Ok(show::stability(&table.row_names(), &answer))
 }
 
-async fn reliability(client: &mut Client, args: ReliabilityArgs) -> Result<Shown, Failure> {
+async fn reliability(client: &mut Client, args: ReliabilityArgs) -> Result<TestOutput, Failure> {
     let mut table = Table::read(&args.table)?;
     let strata = match &args.strata {
         Some(name) => table.take_labels("--strata", name)?,
@@ -165,7 +165,7 @@ async fn reliability(client: &mut Client, args: ReliabilityArgs) -> Result<Shown
     Ok(show::reliability(&client.reliability(request).await?.into_inner()))
 }
 
-async fn holm(client: &mut Client, args: HolmArgs) -> Result<Shown, Failure> {
+async fn holm(client: &mut Client, args: HolmArgs) -> Result<TestOutput, Failure> {
     let (names, p_values) = if args.p_values.is_empty() {
         let table = Table::read(&args.table)?;
         let [(_, p_values)]: [_; 1] = table.numbers()?.try_into().map_err(|columns: Vec<(String, _)>| {
@@ -189,7 +189,7 @@ async fn holm(client: &mut Client, args: HolmArgs) -> Result<Shown, Failure> {
     Ok(show::adjusted(&names, &p_values, &answer))
 }
 
-async fn bootstrap(client: &mut Client, args: BootstrapArgs) -> Result<Shown, Failure> {
+async fn bootstrap(client: &mut Client, args: BootstrapArgs) -> Result<TestOutput, Failure> {
     let table = Table::read(&args.table)?;
     let of_pairs = matches!(
         args.statistic,
@@ -221,7 +221,7 @@ async fn bootstrap(client: &mut Client, args: BootstrapArgs) -> Result<Shown, Fa
     Ok(show::bootstrap(&answers))
 }
 
-async fn correlation(client: &mut Client, args: CorrelationArgs) -> Result<Shown, Failure> {
+async fn correlation(client: &mut Client, args: CorrelationArgs) -> Result<TestOutput, Failure> {
     let [x, y] = two(&Table::read(&args.table)?)?;
     let request = CorrelateRequest {
         x: Some(series(x)),
@@ -234,7 +234,7 @@ async fn correlation(client: &mut Client, args: CorrelationArgs) -> Result<Shown
     Ok(show::correlation(&client.correlate(request).await?.into_inner()))
 }
 
-async fn agreement(client: &mut Client, args: AgreementArgs) -> Result<Shown, Failure> {
+async fn agreement(client: &mut Client, args: AgreementArgs) -> Result<TestOutput, Failure> {
     let raters = Table::read(&args.table)?.ratings()?;
     let request = AgreementRequest {
         raters: raters
@@ -258,7 +258,7 @@ async fn agreement(client: &mut Client, args: AgreementArgs) -> Result<Shown, Fa
     ))
 }
 
-async fn design(client: &mut Client, args: DesignArgs) -> Result<Shown, Failure> {
+async fn design(client: &mut Client, args: DesignArgs) -> Result<TestOutput, Failure> {
     let piloted = args.table.input.is_some() || args.sd_between.is_none() || args.sd_seeds.is_none();
     let differences = if piloted {
         let table = Table::read(&args.table)?;

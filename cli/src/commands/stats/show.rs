@@ -12,7 +12,7 @@ use isomer_proto::{
 };
 use serde_json::{Value, json};
 
-use super::Shown;
+use super::TestOutput;
 use crate::table::Table;
 
 fn table(header: &[&str]) -> Table {
@@ -70,7 +70,7 @@ fn method(comparison: &Comparison) -> Option<&'static str> {
         .map(ProtoEnum::name)
 }
 
-pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> Shown {
+pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> TestOutput {
     let mut shown = table(&[
         "",
         "n",
@@ -104,11 +104,11 @@ pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> Shown {
     let mut text = format!("Each against {reference}:\n{shown}");
     for one in comparisons {
         let p = method(one).map(|name| format!("p-value {name}"));
-        let told: Vec<String> = p
+        let statistics: Vec<String> = p
             .into_iter()
             .chain((!one.note.is_empty()).then(|| one.note.clone()))
             .collect();
-        text.push_str(&format!("\n* {}: {}", one.name, told.join("; ")));
+        text.push_str(&format!("\n* {}: {}", one.name, statistics.join("; ")));
     }
     let documents: Vec<Value> = comparisons
         .iter()
@@ -135,7 +135,7 @@ pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> Shown {
     (text, json!({ "reference": reference, "comparisons": documents }))
 }
 
-pub(super) fn pairs(answer: &ComparePairsResponse) -> Shown {
+pub(super) fn pairs(answer: &ComparePairsResponse) -> TestOutput {
     let mut systems = table(&["", "mean", "interval", "letters"]);
     for system in &answer.systems {
         systems.add_row(row(
@@ -183,7 +183,7 @@ pub(super) fn pairs(answer: &ComparePairsResponse) -> Shown {
     (text, document)
 }
 
-pub(super) fn ranks(answer: &CompareRanksResponse) -> Shown {
+pub(super) fn ranks(answer: &CompareRanksResponse) -> TestOutput {
     let mut shown = table(&["", "average rank", "letters"]);
     for system in &answer.systems {
         shown.add_row(row(&system.name, [number(system.average_rank), system.letters.clone()]));
@@ -212,7 +212,7 @@ pub(super) fn ranks(answer: &CompareRanksResponse) -> Shown {
     (text, document)
 }
 
-pub(super) fn stability(rows: &[String], answer: &RankStabilityResponse) -> Shown {
+pub(super) fn stability(rows: &[String], answer: &RankStabilityResponse) -> TestOutput {
     let mut shown = table(&["", "tau-b"]);
     for (name, tau) in rows.iter().zip(&answer.tau_b) {
         shown.add_row(row(name, [number(*tau)]));
@@ -229,7 +229,7 @@ pub(super) fn stability(rows: &[String], answer: &RankStabilityResponse) -> Show
     (text, json!({ "data_sets": each, "mean": answer.mean, "sd": answer.sd }))
 }
 
-pub(super) fn reliability(answer: &ReliabilityResponse) -> Shown {
+pub(super) fn reliability(answer: &ReliabilityResponse) -> TestOutput {
     let text = format!(
         "Spearman between halves: median {}; {}",
         number(answer.median),
@@ -246,7 +246,7 @@ pub(super) fn reliability(answer: &ReliabilityResponse) -> Shown {
     )
 }
 
-pub(super) fn adjusted(names: &[String], p_values: &[f64], answer: &AdjustPValuesResponse) -> Shown {
+pub(super) fn adjusted(names: &[String], p_values: &[f64], answer: &AdjustPValuesResponse) -> TestOutput {
     let mut shown = table(&["", "p", "Holm", "Benjamini–Hochberg"]);
     let mut documents = Vec::new();
     let adjusted = answer.holm.iter().zip(&answer.benjamini_hochberg);
@@ -257,7 +257,7 @@ pub(super) fn adjusted(names: &[String], p_values: &[f64], answer: &AdjustPValue
     (shown.to_string(), Value::Array(documents))
 }
 
-pub(super) fn bootstrap(answers: &[(String, BootstrapResponse)]) -> Shown {
+pub(super) fn bootstrap(answers: &[(String, BootstrapResponse)]) -> TestOutput {
     let mut shown = table(&["", "estimate", "interval", "how"]);
     let mut documents = Vec::new();
     for (name, answer) in answers {
@@ -284,7 +284,7 @@ pub(super) fn bootstrap(answers: &[(String, BootstrapResponse)]) -> Shown {
     (shown.to_string(), Value::Array(documents))
 }
 
-pub(super) fn correlation(answer: &CorrelateResponse) -> Shown {
+pub(super) fn correlation(answer: &CorrelateResponse) -> TestOutput {
     let all = [
         ("Pearson", "pearson", &answer.pearson),
         ("Spearman", "spearman", &answer.spearman),
@@ -305,7 +305,7 @@ pub(super) fn correlation(answer: &CorrelateResponse) -> Shown {
     (format!("n = {}\n{shown}", answer.n), document)
 }
 
-pub(super) fn agreement(weights: &str, answer: &AgreementResponse) -> Shown {
+pub(super) fn agreement(weights: &str, answer: &AgreementResponse) -> TestOutput {
     let name = if weights == "identity" { "AC1" } else { "AC2" };
     let mut shown = table(&["", "value", "SE", "interval", "p"]);
     shown.add_row(row(
@@ -337,7 +337,7 @@ pub(super) fn agreement(weights: &str, answer: &AgreementResponse) -> Shown {
     (text, document)
 }
 
-pub(super) fn design(effect: Option<f64>, aimed: f64, answer: &PlanDesignResponse) -> Shown {
+pub(super) fn design(effect: Option<f64>, aimed: f64, answer: &PlanDesignResponse) -> TestOutput {
     let mut text = format!(
         "{} data sets x {} seeds; SD between data sets {}, over seeds {}; standard error of the mean difference {}.\n\
          Smallest mean difference detected with power {aimed}: {}.",

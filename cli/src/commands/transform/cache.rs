@@ -25,7 +25,7 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
     let resolver = Resolver::new(config.models.clone()).map_err(Fault::from)?;
     let directory = config.transform.cache_directory(&resolver.config().home);
     // Opened without its bound, because only the command decides about removal.
-    let cache = Cache::open(&directory).map_err(|error| told(error.into()))?;
+    let cache = Cache::open(&directory).map_err(|error| cache_failure(error.into()))?;
     let (text, value) = match command {
         CacheCommand::Stats => {
             let stats = cache.stats();
@@ -47,7 +47,7 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
             )
         }
         CacheCommand::Export { output } => {
-            let exported = cache.export(&output).map_err(told)?;
+            let exported = cache.export(&output).map_err(cache_failure)?;
             let left_out = match exported.left_out {
                 0 => String::new(),
                 count => {
@@ -62,7 +62,7 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
             )
         }
         CacheCommand::Import { input } => {
-            let imported = cache.import(&input).map_err(told)?;
+            let imported = cache.import(&input).map_err(cache_failure)?;
             (
                 format!(
                     "{} entries added, {} were there already",
@@ -72,7 +72,7 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
             )
         }
         CacheCommand::Prune { max_bytes } => {
-            let pruned = cache.prune(max_bytes).map_err(|error| told(error.into()))?;
+            let pruned = cache.prune(max_bytes).map_err(|error| cache_failure(error.into()))?;
             let left = cache.stats();
             (
                 format!(
@@ -99,7 +99,7 @@ fn print(global: &Global, text: &dyn Display, value: &Value) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(error: ExchangeError) -> Failure {
+fn cache_failure(error: ExchangeError) -> Failure {
     match error {
         ExchangeError::Form { .. } => Failure::usage(error.to_string()),
         ExchangeError::Cache(_) | ExchangeError::File { .. } | ExchangeError::Foreign { .. } => {

@@ -20,7 +20,7 @@ use isomer_transformations::{
     CATALOGUE, Transformation, Value,
     wire::{self, from_proto},
 };
-use output::{Errors, Ordered, StoredTexts, line, summary};
+use output::{Errors, OrderedWriter, StoredTexts, line, summary};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -67,7 +67,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
         priority: Priority::Batch.into(),
     };
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
-    let mut sink = Ordered::open(args.output.as_deref())?;
+    let mut sink = OrderedWriter::open(args.output.as_deref())?;
     let (mut done, mut cached, mut without) = (0, 0, 0_u64);
     let (mut errors, mut stored) = (Errors::default(), StoredTexts::default());
     let mut end = None;
@@ -103,7 +103,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
     match end {
         Some(end) if done == records.len() as u64 => {
             display.message(&summary(&end));
-            errors.reasons.tell(&display);
+            errors.reasons.show(&display);
             let regenerates = args.on_fingerprint_change == OnFingerprintChange::Regenerate;
             if let Some(note) = stored.note(&end, regenerates) {
                 display.note(&note);

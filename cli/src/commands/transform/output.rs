@@ -146,14 +146,14 @@ impl Errors {
 }
 
 /// Writes lines in the order of their index and buffers those that arrive early.
-pub(super) struct Ordered {
+pub(super) struct OrderedWriter {
     out: Box<dyn Write>,
     name: String,
     next: u32,
     waiting: BTreeMap<u32, Option<Value>>,
 }
 
-impl Ordered {
+impl OrderedWriter {
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let (out, name): (Box<dyn Write>, _) = match path {
             Some(path) => {

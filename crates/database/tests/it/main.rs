@@ -79,8 +79,9 @@ async fn acknowledged_writes_outlive_a_full_disk() {
         limit_file_size(libc::RLIM_INFINITY);
         for n in 0..12 {
             let (name, undone) = (format!("free-{round}-{n}"), format!("undone-{round}-{n}"));
-            if write(&database, &name, 10).await.map_err(failed).is_ok() {
-                acknowledged.insert(name);
+            match write(&database, &name, 10).await.map_err(failed) {
+                Ok(()) => drop(acknowledged.insert(name)),
+                Err(fault) => println!("{name}: {fault}"),
             }
             if let Ok(mut transaction) = database.pool().begin().await {
                 let insert = sqlx::query("INSERT INTO things (name, text) VALUES ($1, '')").bind(undone);

@@ -12,7 +12,7 @@ use super::choose::Choice;
 use isomer_scoring::task::TaskType;
 
 use crate::{
-    DatasetError, Fetched, HubRef, LoadOptions,
+    DatasetError, HubFiles, HubRef, LoadOptions,
     card::{self, CARD, configurations},
 };
 
@@ -29,7 +29,7 @@ pub(super) async fn fetch(
     resolver: &Resolver,
     terms: Terms,
     progress: &dyn Progress,
-) -> Result<Fetched, DatasetError> {
+) -> Result<HubFiles, DatasetError> {
     let failed = |message: String| DatasetError::Hub {
         dataset: wanted.to_string(),
         message,
@@ -72,7 +72,7 @@ pub(super) async fn fetch(
         .as_ref()
         .map(|config| format!(":{config}"))
         .unwrap_or_default();
-    Ok(Fetched {
+    Ok(HubFiles {
         id: format!("{}{config}", wanted.repo),
         commit: Some(snapshot.commit),
         folder: snapshot.folder,
@@ -85,7 +85,7 @@ pub(super) async fn fetch(
 ///
 /// # Errors
 /// If the folder lacks a needed file.
-pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
+pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Result<HubFiles, DatasetError> {
     let listed = files_under(folder).map_err(|error| DatasetError::Broken {
         file: folder.display().to_string(),
         problem: error.to_string(),
@@ -107,7 +107,7 @@ pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Resu
         .canonicalize()
         .ok()
         .and_then(|f| Some(f.file_name()?.to_string_lossy().into_owned()));
-    Ok(Fetched {
+    Ok(HubFiles {
         id: name.unwrap_or_else(|| folder.display().to_string()),
         commit: None,
         folder: folder.to_owned(),

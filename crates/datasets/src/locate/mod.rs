@@ -14,7 +14,7 @@ use isomer_models::{Progress, Resolver, hub::Terms, progress::LogProgress};
 
 use isomer_scoring::task::TaskType;
 
-use crate::{DatasetError, Fetched, HubRef, LoadOptions, PermittedPath, Source, catalogue, holds};
+use crate::{DatasetError, HubFiles, HubRef, LoadOptions, PermittedPath, Source, catalogue, holds};
 
 /// The places where data sets are searched.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ pub struct DatasetLocator {
 
 /// A request for a data set.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct DatasetRequest {
     /// Kind of task; `None`: the catalogue's.
     pub task: Option<TaskType>,
     pub source: Source,
@@ -41,7 +41,7 @@ pub struct Wanted {
 
 /// The input of [`crate::load`]: all files are on this machine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Located {
+pub struct DatasetLocation {
     pub task: TaskType,
     /// Files on this machine.
     pub source: Source,
@@ -54,8 +54,8 @@ impl DatasetLocator {
     ///
     /// # Errors
     /// Those of [`DatasetLocator::locate_with`].
-    pub async fn locate(&self, wanted: Wanted) -> Result<Located, DatasetError> {
-        self.locate_with(wanted, &LogProgress::default()).await
+    pub async fn locate(&self, request: DatasetRequest) -> Result<DatasetLocation, DatasetError> {
+        self.locate_with(request, &LogProgress::default()).await
     }
 
     /// Finds the source and makes its files available; `progress` is called for each download. A
@@ -65,13 +65,17 @@ impl DatasetLocator {
     /// # Errors
     /// If the name is unknown, the data set is for another task, or its files are neither on this
     /// machine nor on the hub. In the last case the error lists the places searched and the remedy.
-    pub async fn locate_with(&self, wanted: Wanted, progress: &dyn Progress) -> Result<Located, DatasetError> {
-        let Wanted {
+    pub async fn locate_with(
+        &self,
+        request: DatasetRequest,
+        progress: &dyn Progress,
+    ) -> Result<DatasetLocation, DatasetError> {
+        let DatasetRequest {
             task,
             source,
             split,
             mut options,
-        } = wanted;
+        } = request;
         let entry = match &source {
             Source::Catalogue(name) => Some(catalogue::find(name).ok_or_else(|| DatasetError::UnknownName {
                 name: name.clone(),
@@ -93,7 +97,7 @@ impl DatasetLocator {
             entry.apply(&mut options);
             let (source, root) = self.entry(entry, &options, progress).await?;
             options.root = root;
-            return Ok(Located {
+            return Ok(DatasetLocation {
                 task: entry.task,
                 source,
                 options,
@@ -101,14 +105,14 @@ impl DatasetLocator {
         }
         let task = task.ok_or(DatasetError::NoTask)?;
         let source = match source {
-            Source::Hub(wanted) => {
+            Source::Hub(request) => {
                 if options.language.is_none() {
                     // A configuration is often a language. In that case it is also mteb's name of
                     // the subset.
-                    options.language = wanted.config.clone().filter(|config| is_language(config));
+                    options.language = request.config.clone().filter(|config| is_language(config));
                 }
                 let terms = self.rules.named();
-                Source::Fetched(self.fetched(&wanted, terms, task, &options, progress).await?)
+                Source::Fetched(self.fetched(&request, terms, task, &options, progress).await?)
             }
             Source::Path(path) if path.is_dir() => {
                 let source = Source::Path(path.clone());
@@ -123,7 +127,7 @@ impl DatasetLocator {
             }
             source => source,
         };
-        Ok(Located { task, source, options })
+        Ok(DatasetLocation { task, source, options })
     }
 
     /// Locates a data set of the catalogue: a folder of its name if that contains the split and
@@ -163,9 +167,9 @@ impl DatasetLocator {
                 languages: entry.subsets.clone(),
             });
         }
-        let wanted = entry.hub();
+        let request = entry.hub();
         match self
-            .fetched(&wanted, self.rules.catalogued(), entry.task, options, progress)
+            .fetched(&request, self.rules.catalogued(), entry.task, options, progress)
             .await
         {
             Ok(fetched) => Ok((Source::Fetched(fetched), None)),
@@ -181,8 +185,8 @@ impl DatasetLocator {
                     hint: format!(
                         "put its files into {folder}, or fetch them where the hub can be reached: hf download --repo-type \
                          dataset {} --revision {}",
-                        wanted.repo,
-                        wanted.revision.as_deref().unwrap_or("main"),
+                        request.repo,
+                        request.revision.as_deref().unwrap_or("main"),
                     ),
                 })
             }
@@ -205,24 +209,24 @@ impl DatasetLocator {
 
     async fn fetched(
         &self,
-        wanted: &HubRef,
+        request: &HubRef,
         terms: Result<Terms, &'static str>,
         task: TaskType,
         options: &LoadOptions,
         progress: &dyn Progress,
-    ) -> Result<Fetched, DatasetError> {
+    ) -> Result<HubFiles, DatasetError> {
         let terms = terms.map_err(|message| DatasetError::HubClosed {
-            dataset: wanted.to_string(),
+            dataset: request.to_string(),
             message,
         })?;
         let Some(resolver) = &self.hub else {
             return Err(DatasetError::Hub {
-                dataset: wanted.to_string(),
+                dataset: request.to_string(),
                 message: "this service has no access to the hub".to_owned(),
             });
         };
         // Boxed, because few requests reach this point but all of them would carry its size.
-        Box::pin(hub::fetch(wanted, task, options, resolver, terms, progress)).await
+        Box::pin(hub::fetch(request, task, options, resolver, terms, progress)).await
     }
 
     /// The folder of a catalogue data set on this machine, if it exists. Its contents are not

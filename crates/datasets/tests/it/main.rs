@@ -3,6 +3,7 @@
 
 mod datasets;
 mod formats;
+mod key;
 mod labelled;
 mod list_datasets;
 mod list_tasks;

@@ -119,7 +119,7 @@ pub struct Scratch {
 
 /// Terms added to the products of queries and keys.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Added<'a> {
+pub struct ScoreTerms<'a> {
     /// Bias by head and distance, added after the scale.
     pub bias: Option<Bias<'a>>,
     /// Scores of learnt positions, added before the scale.
@@ -143,7 +143,7 @@ pub fn self_attention(
     n: usize,
     shape: Shape,
     span: Span,
-    added: Added<'_>,
+    added: ScoreTerms<'_>,
     scratch: &mut Scratch,
     out: &mut [f32],
 ) {
@@ -169,7 +169,7 @@ pub fn self_attention(
             .is_none_or(|b| n <= b.longest && b.by_distance.len() == heads * (2 * b.longest - 1)),
         "the bias does not fit"
     );
-    let Added { bias, positions } = added;
+    let ScoreTerms { bias, positions } = added;
     assert!(
         positions.is_none_or(|positions| positions.fits(shape, n)),
         "the positions do not fit"

@@ -72,13 +72,13 @@ proptest! {
         let bias = biased.then_some(Bias { by_distance: &by_distance, longest });
         let mut scratch = Scratch { keys: vec![f32::NAN; 7], values: vec![f32::NAN; 90_000], scores: vec![f32::NAN; 3], ..Scratch::default() };
         let mut out = vec![f32::NAN; n * heads * head_dim];
-        self_attention(&qkv, n, shape, span, Added { bias, ..Added::default() }, &mut scratch, &mut out);
+        self_attention(&qkv, n, shape, span, ScoreTerms { bias, ..ScoreTerms::default() }, &mut scratch, &mut out);
         for (got, want) in out.iter().zip(naive(&qkv, n, shape, span, bias)) {
             prop_assert!((f64::from(*got) - want).abs() < 2e-5, "{got} {want}");
         }
         scratch.scores.fill(f32::NAN);
         let mut again = vec![0.0; out.len()];
-        self_attention(&qkv, n, shape, span, Added { bias, ..Added::default() }, &mut scratch, &mut again);
+        self_attention(&qkv, n, shape, span, ScoreTerms { bias, ..ScoreTerms::default() }, &mut scratch, &mut again);
         prop_assert_eq!(out, again);
     }
 }
@@ -101,7 +101,7 @@ fn attention_goes_over_long_sequences_in_blocks() {
             n,
             shape,
             span,
-            Added::default(),
+            ScoreTerms::default(),
             &mut Scratch::default(),
             &mut out,
         );
@@ -128,7 +128,7 @@ fn what_follows_a_token_does_not_change_its_bits_under_a_causal_span() {
             n,
             shape,
             Span::CAUSAL,
-            Added::default(),
+            ScoreTerms::default(),
             &mut Scratch::default(),
             &mut out,
         );
@@ -160,7 +160,7 @@ fn learnt_positions_are_added_from_both_sides() {
         row: &row,
         longest,
     };
-    let added = Added {
+    let added = ScoreTerms {
         positions: Some(positions),
         bias: None,
     };

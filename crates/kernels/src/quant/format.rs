@@ -24,6 +24,11 @@ pub enum QuantType {
 /// Length of the runs that are processed as a unit, whatever the format's own block.
 pub(super) const RUN: usize = 32;
 
+isomer_names::names!(QuantType {
+    F32 = "F32", F16 = "F16", Bf16 = "BF16", Q4_0 = "Q4_0", Q4_1 = "Q4_1", Q5_0 = "Q5_0", Q5_1 = "Q5_1",
+    Q8_0 = "Q8_0", Q4K = "Q4_K", Q5K = "Q5_K", Q6K = "Q6_K"
+});
+
 impl QuantType {
     /// Number of weights in a block.
     pub fn block_len(self) -> usize {
@@ -53,23 +58,6 @@ impl QuantType {
     pub fn row_bytes(self, k: usize) -> Option<usize> {
         let blocks = k.is_multiple_of(self.block_len()).then(|| k / self.block_len())?;
         blocks.checked_mul(self.block_bytes())
-    }
-
-    /// Its name in GGUF tools.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "F32",
-            Self::F16 => "F16",
-            Self::Bf16 => "BF16",
-            Self::Q4_0 => "Q4_0",
-            Self::Q4_1 => "Q4_1",
-            Self::Q5_0 => "Q5_0",
-            Self::Q5_1 => "Q5_1",
-            Self::Q8_0 => "Q8_0",
-            Self::Q4K => "Q4_K",
-            Self::Q5K => "Q5_K",
-            Self::Q6K => "Q6_K",
-        }
     }
 
     /// Whether weights are codes with scales rather than plain numbers.

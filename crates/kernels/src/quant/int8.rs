@@ -129,14 +129,14 @@ unsafe impl Sync for SharedOut {}
 
 /// Unpacked weights of a group of octets; kept per thread, so that its pages are touched only once.
 #[derive(Default)]
-struct Opened {
+struct UnpackedWeights {
     codes: Vec<u8>,
     scales: Vec<f32>,
     minima: Vec<f32>,
 }
 
 thread_local! {
-    static OPENED: RefCell<Opened> = RefCell::default();
+    static OPENED: RefCell<UnpackedWeights> = RefCell::default();
 }
 
 pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: TileKernel, out: &mut [f32]) {
@@ -149,9 +149,9 @@ pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: TileKerne
     let group = group.next_multiple_of(tile.octets);
     let run_group = |index: usize| {
         let first = index * group;
-        OPENED.with_borrow_mut(|opened| {
+        OPENED.with_borrow_mut(|unpacked| {
             // SAFETY: groups are disjoint columns of `out`, which is m × n.
-            unsafe { multiply_group(x, m, weights, tile, first..octets.min(first + group), opened, &shared) };
+            unsafe { multiply_group(x, m, weights, tile, first..octets.min(first + group), unpacked, &shared) };
         });
     };
     let groups = octets.div_ceil(group);
@@ -171,19 +171,19 @@ unsafe fn multiply_group(
     weights: &Blocks,
     tile: TileKernel,
     octets: std::ops::Range<usize>,
-    opened: &mut Opened,
+    unpacked: &mut UnpackedWeights,
     out: &SharedOut,
 ) {
     let (n, k, runs) = (weights.n, weights.k, weights.runs());
     let steps = k / weights.kind.step();
-    open(weights, octets.clone(), opened);
+    open(weights, octets.clone(), unpacked);
     let first = octets.start;
     for row in (0..m).step_by(tile.rows) {
         let rows = tile.rows.min(m - row);
         for octet in octets.clone().step_by(tile.octets) {
             let count = tile.octets.min(octets.end - octet);
             let codes = if weights.is_nibbles() {
-                &opened.codes[(octet - first) * runs * TILE..][..count * runs * TILE]
+                &unpacked.codes[(octet - first) * runs * TILE..][..count * runs * TILE]
             } else {
                 weights.stored(octet..octet + count)
             };
@@ -205,8 +205,8 @@ unsafe fn multiply_group(
                 runs,
                 octets: count,
                 codes: codes.as_ptr(),
-                scales: opened.scales[at.clone()].as_ptr(),
-                minima: opened.minima[at].as_ptr(),
+                scales: unpacked.scales[at.clone()].as_ptr(),
+                minima: unpacked.minima[at].as_ptr(),
                 out: to,
                 out_stride: to_stride,
             };
@@ -226,26 +226,26 @@ unsafe fn multiply_group(
 }
 
 /// Multiplies out scales and unpacks nibbles.
-fn open(weights: &Blocks, octets: std::ops::Range<usize>, opened: &mut Opened) {
+fn open(weights: &Blocks, octets: std::ops::Range<usize>, unpacked: &mut UnpackedWeights) {
     let (runs, steps) = (weights.runs(), weights.k / weights.kind.step());
     let count = octets.len();
-    opened.scales.resize(count * steps * OCTET, 0.0);
-    opened.minima.resize(count * steps * OCTET, 0.0);
+    unpacked.scales.resize(count * steps * OCTET, 0.0);
+    unpacked.minima.resize(count * steps * OCTET, 0.0);
     if weights.is_nibbles() {
-        opened.codes.resize(count * runs * TILE, 0);
+        unpacked.codes.resize(count * runs * TILE, 0);
     }
     for (index, octet) in octets.enumerate() {
         let at = index * steps * OCTET;
         open_scales(
             weights,
             octet,
-            &mut opened.scales[at..at + steps * OCTET],
-            &mut opened.minima[at..at + steps * OCTET],
+            &mut unpacked.scales[at..at + steps * OCTET],
+            &mut unpacked.minima[at..at + steps * OCTET],
         );
         if weights.is_nibbles() {
             open_codes(
                 weights.stored(octet..octet + 1),
-                &mut opened.codes[index * runs * TILE..][..runs * TILE],
+                &mut unpacked.codes[index * runs * TILE..][..runs * TILE],
             );
         }
     }

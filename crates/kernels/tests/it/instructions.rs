@@ -2,7 +2,7 @@
 //! process (nextest starts one for each test), because the limit is set once.
 
 use isomer_kernels::{
-    Fixed, Instructions, Kernel, PackedMatrix, bf16::Bf16Kernel, gemm, int8::Int8Kernel, limit_to, rows,
+    Instructions, Kernel, LimitConflict, PackedMatrix, bf16::Bf16Kernel, gemm, int8::Int8Kernel, limit_to, rows,
 };
 
 #[test]
@@ -31,6 +31,6 @@ fn a_limit_holds_for_all_kernels_and_cannot_be_changed_later() {
     rows::softmax(&mut values, 4, 1.0);
     assert!((values[0] - 1.0 / 3.0).abs() < 1e-7 && values[2] == 0.0);
 
-    assert_eq!(limit_to(Instructions::Best), Err(Fixed(Instructions::Avx2)));
-    assert_eq!(limit_to(Instructions::Portable), Err(Fixed(Instructions::Avx2)));
+    assert_eq!(limit_to(Instructions::Best), Err(LimitConflict(Instructions::Avx2)));
+    assert_eq!(limit_to(Instructions::Portable), Err(LimitConflict(Instructions::Avx2)));
 }

@@ -13,7 +13,7 @@ use ndarray::{Array2, ArrayView2};
 use crate::{
     LearnError,
     random::NumpyLegacy,
-    vectors::{Checked, Vectors},
+    vectors::{FiniteMatrix, Vectors},
 };
 use arithmetic::update_centres;
 use nearest::{Nearest, squared_distance};
@@ -76,7 +76,7 @@ impl MiniBatchKMeans {
     /// # Errors
     /// Those of [`Self::fit`]; also if a position is out of range.
     pub fn fit_rows(&self, vectors: ArrayView2<'_, f32>, positions: &[usize]) -> Result<Clusters, LearnError> {
-        self.fit_vectors(Checked::new("vectors", vectors)?.vectors(), positions)
+        self.fit_vectors(FiniteMatrix::new("vectors", vectors)?.vectors(), positions)
     }
 
     /// [`Self::fit_rows`] for vectors that were checked.

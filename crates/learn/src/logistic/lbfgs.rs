@@ -3,7 +3,7 @@
 
 use super::{
     history::History,
-    line_search::{Advice, LineSearch},
+    line_search::{LineSearch, NextAction},
 };
 use crate::{
     LearnError,
@@ -101,7 +101,7 @@ pub(super) fn minimise(objective: &mut impl Objective, len: usize, limits: Limit
                 history.direction(&run.gradient, &mut run.direction);
             }
             let value_before = run.value;
-            let Some(taken) = run.search(iterations == 0, limits.line_search) else {
+            let Some(accepted) = run.search(iterations == 0, limits.line_search) else {
                 if history.is_empty() {
                     break Stop::LineSearch;
                 }
@@ -123,7 +123,7 @@ pub(super) fn minimise(objective: &mut impl Objective, len: usize, limits: Limit
             if value_before - run.value <= limits.decrease * scale {
                 break Stop::Decrease;
             }
-            run.remember(&taken, &mut history);
+            run.remember(&accepted, &mut history);
         }
     };
     if !run.value.is_finite() {
@@ -152,7 +152,7 @@ struct Run<'o, O> {
 }
 
 /// A step that was taken along the direction.
-struct Taken {
+struct AcceptedStep {
     step: f64,
     slope_before: f64,
     slope: f64,
@@ -165,7 +165,7 @@ impl<O: Objective> Run<'_, O> {
     }
 
     /// Searches along the direction; `None`, with the state restored, if no step is found.
-    fn search(&mut self, first: bool, most: usize) -> Option<Taken> {
+    fn search(&mut self, first: bool, most: usize) -> Option<AcceptedStep> {
         for ((target, x), d) in self.target.iter_mut().zip(&self.x).zip(&mut self.direction) {
             *target = x + *d;
             *d = *target - x;
@@ -193,8 +193,8 @@ impl<O: Objective> Run<'_, O> {
                 }
                 self.evaluate(step);
                 let slope = dot(&self.gradient, &self.direction);
-                if search.report(self.value, slope) == Advice::Take {
-                    return Some(Taken {
+                if search.report(self.value, slope) == NextAction::Take {
+                    return Some(AcceptedStep {
                         step,
                         slope_before,
                         slope,
@@ -211,16 +211,16 @@ impl<O: Objective> Run<'_, O> {
 
     /// Adds the step and the gradient's change to the history, unless the curvature is within
     /// rounding error.
-    fn remember(&mut self, taken: &Taken, history: &mut History) {
+    fn remember(&mut self, accepted: &AcceptedStep, history: &mut History) {
         for (before, now) in self.gradient_before.iter_mut().zip(&self.gradient) {
             *before = now - *before;
         }
-        let (mut curvature, mut decrease) = (taken.slope - taken.slope_before, -taken.slope_before);
-        if taken.step != 1.0 {
-            curvature *= taken.step;
-            decrease *= taken.step;
+        let (mut curvature, mut decrease) = (accepted.slope - accepted.slope_before, -accepted.slope_before);
+        if accepted.step != 1.0 {
+            curvature *= accepted.step;
+            decrease *= accepted.step;
             for d in &mut self.direction {
-                *d *= taken.step;
+                *d *= accepted.step;
             }
         }
         if curvature > f64::EPSILON * decrease {

@@ -27,7 +27,7 @@ impl Point {
 
 /// The next action after a tried step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Advice {
+pub(super) enum NextAction {
     /// Evaluate at this step and report back.
     Try(f64),
     /// Accept the last tried step.
@@ -84,7 +84,7 @@ impl LineSearch {
     }
 
     /// Receives the function's value and slope at [`Self::step`].
-    pub(super) fn report(&mut self, value: f64, slope: f64) -> Advice {
+    pub(super) fn report(&mut self, value: f64, slope: f64) -> NextAction {
         let tilt = DECREASE * self.start.slope;
         let enough = self.start.value + self.step * tilt;
         if !self.second_stage && value <= enough && slope >= 0.0 {
@@ -96,7 +96,7 @@ impl LineSearch {
         let at_shortest = self.step == 0.0 && (value > enough || slope >= tilt);
         let found = value <= enough && slope.abs() <= CURVATURE * -self.start.slope;
         if exhausted || at_longest || at_shortest || found {
-            return Advice::Take;
+            return NextAction::Take;
         }
         let tried = Point {
             step: self.step,
@@ -134,7 +134,7 @@ impl LineSearch {
         if self.bracketed && no_room {
             self.step = self.best.step;
         }
-        Advice::Try(self.step)
+        NextAction::Try(self.step)
     }
 
     /// Chooses the next step from cubic and quadratic models through the points and narrows the

@@ -16,7 +16,7 @@ pub use lbfgs::Stop;
 use crate::{
     LearnError,
     linalg::{BLOCK, GROUP, RowBlocks, dot_f32},
-    vectors::{Checked, Vectors},
+    vectors::{FiniteMatrix, Vectors},
 };
 use binary::Binary;
 use lbfgs::{Limits, Minimum, minimise};
@@ -92,7 +92,7 @@ impl LogisticRegression {
         classes_of: &[usize],
         classes: usize,
     ) -> Result<LogisticModel, LearnError> {
-        let vectors = Checked::new("train vectors", vectors)?;
+        let vectors = FiniteMatrix::new("train vectors", vectors)?;
         let vectors = vectors.vectors();
         vectors.check_labels("train labels", classes_of.len())?;
         let positions: Vec<usize> = (0..vectors.rows()).collect();
@@ -254,7 +254,7 @@ impl LogisticModel {
     /// # Errors
     /// If the vectors have another width, or a value is not finite.
     pub fn predict(&self, vectors: ArrayView2<'_, f32>) -> Result<Vec<usize>, LearnError> {
-        let vectors = Checked::new("test vectors", vectors)?;
+        let vectors = FiniteMatrix::new("test vectors", vectors)?;
         self.predict_rows(&TestRows::new(vectors.vectors()))
     }
 

@@ -12,7 +12,7 @@ use crate::{
     logistic::{LogisticRegression, Stop, TestRows},
     metrics::ClassificationScores,
     random::NumpyLegacy,
-    vectors::{Checked, Vectors},
+    vectors::{FiniteMatrix, Vectors},
 };
 
 /// mteb's classification: fits on a few rows of each class, several times
@@ -192,10 +192,10 @@ impl FewShot {
 fn checked<'a>(
     train: ArrayView2<'a, f32>,
     test: ArrayView2<'a, f32>,
-) -> Result<(Checked<'a>, Checked<'a>), LearnError> {
+) -> Result<(FiniteMatrix<'a>, FiniteMatrix<'a>), LearnError> {
     Ok((
-        Checked::new("train vectors", train)?,
-        Checked::new("test vectors", test)?,
+        FiniteMatrix::new("train vectors", train)?,
+        FiniteMatrix::new("test vectors", test)?,
     ))
 }
 
@@ -329,7 +329,7 @@ impl CrossValidation {
         vectors: ArrayView2<'_, f32>,
         labels: &[L],
     ) -> Result<ClassificationReport, LearnError> {
-        let vectors = Checked::new("vectors", vectors)?;
+        let vectors = FiniteMatrix::new("vectors", vectors)?;
         let vectors = vectors.vectors();
         vectors.check_labels("labels", labels.len())?;
         if self.folds < 2 {

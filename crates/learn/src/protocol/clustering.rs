@@ -11,7 +11,7 @@ use crate::{
     labels::Classes,
     metrics::{Agreement, agreement},
     random::PythonRandom,
-    vectors::{Checked, Vectors},
+    vectors::{FiniteMatrix, Vectors},
 };
 
 /// mteb's clustering of samples (`AbsTaskClustering`, "fast", v2).
@@ -140,7 +140,7 @@ impl FastClustering {
         vectors: ArrayView2<'_, f32>,
         labels: &[Vec<L>],
     ) -> Result<ClusteringReport, LearnError> {
-        let vectors = Checked::new("vectors", vectors)?;
+        let vectors = FiniteMatrix::new("vectors", vectors)?;
         let vectors = vectors.vectors();
         vectors.check_labels("labels", labels.len())?;
         let deepest = labels.iter().map(Vec::len).max().unwrap_or(0);
@@ -252,7 +252,7 @@ pub fn clustering_seed_score<L: Ord>(
     seed: u32,
 ) -> Result<(Agreement, Vec<usize>), LearnError> {
     const BATCH: usize = 500;
-    let vectors = Checked::new("vectors", vectors)?;
+    let vectors = FiniteMatrix::new("vectors", vectors)?;
     let vectors = vectors.vectors();
     vectors.check_labels("labels", labels.len())?;
     let classes = Classes::of(labels);

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::{
     LearnError, labels::Classes, metrics::MultilabelScores, neighbours::predict_of, random::NumpyGenerator,
-    vectors::Checked,
+    vectors::FiniteMatrix,
 };
 
 /// mteb's multilabel classification (`AbsTaskMultilabelClassification`). mteb scores a sample of
@@ -80,8 +80,8 @@ impl Multilabel {
         test_labels: &[Vec<L>],
     ) -> Result<MultilabelReport, LearnError> {
         let (train, test) = (
-            Checked::new("train vectors", train)?,
-            Checked::new("test vectors", test)?,
+            FiniteMatrix::new("train vectors", train)?,
+            FiniteMatrix::new("test vectors", test)?,
         );
         let (train, test) = (train.vectors(), test.vectors());
         train.check_labels("train labels", train_labels.len())?;

@@ -81,7 +81,7 @@ impl Archive {
         let total = member.size();
         let what: Arc<str> = format!("unpacking {}", name.rsplit('/').next().unwrap_or(name)).into();
         let mut buffer = vec![0_u8; 1 << 18];
-        let (mut done, mut told) = (0_u64, Instant::now());
+        let (mut done, mut reported_at) = (0_u64, Instant::now());
         loop {
             let n = match member.read(&mut buffer) {
                 Ok(0) => break,
@@ -92,8 +92,8 @@ impl Archive {
             out.write_all(&buffer[..n])
                 .map_err(|error| wrong(format!("writing: {error}")))?;
             done += n as u64;
-            if told.elapsed() >= REPORT_EVERY {
-                told = Instant::now();
+            if reported_at.elapsed() >= REPORT_EVERY {
+                reported_at = Instant::now();
                 reporter.at(Arc::clone(&what), done, Some(total));
             }
         }

@@ -13,10 +13,10 @@ use std::{
 use isomer_config::spelling::is_plain_name;
 
 use super::{
-    Downloading, HubFailure,
+    DownloadProgress, HubFailure,
     client::{Client, RequestError},
     failure,
-    repository::Cached,
+    repository::CachedRepository,
 };
 use crate::catalogue::read::is_inside;
 
@@ -29,10 +29,9 @@ pub struct Terms {
     pub max_file_bytes: Option<u64>,
 }
 
-/// A file to download.
-pub(super) struct Wanted {
+pub(super) struct FileDownload {
     pub(super) client: Client,
-    pub(super) cached: Cached,
+    pub(super) cached: CachedRepository,
     /// Its address at the commit.
     pub(super) url: String,
     pub(super) commit: String,
@@ -67,9 +66,9 @@ fn shown(text: &str) -> String {
     text.chars().take(100).flat_map(char::escape_default).collect()
 }
 
-impl Wanted {
+impl FileDownload {
     /// Fetches the file, or resumes an interrupted download.
-    pub(super) async fn fetch(self, mut progress: Downloading) -> Result<(), HubFailure> {
+    pub(super) async fn fetch(self, mut progress: DownloadProgress) -> Result<(), HubFailure> {
         let asked = self.client.metadata(&self.url).await;
         let metadata = asked.map_err(|error| failure(error, &self.name))?;
         let etag = self.etag(&metadata.etag)?;
@@ -111,7 +110,7 @@ impl Wanted {
 
     /// Writes the content to a temporary file and renames it, so that an existing blob is always
     /// complete.
-    async fn fill(&self, blob: &Path, size: u64, progress: &Downloading) -> Result<(), HubFailure> {
+    async fn fill(&self, blob: &Path, size: u64, progress: &DownloadProgress) -> Result<(), HubFailure> {
         let part = PathBuf::from(format!("{}.isomer-part", blob.display()));
         let opened = tokio::task::spawn_blocking({
             let part = part.clone();

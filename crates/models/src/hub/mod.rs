@@ -26,7 +26,7 @@ pub(crate) use download::is_etag;
 use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progress::Reporter};
 use choose::wanted_files;
 use client::{Client, RequestError};
-use download::Wanted;
+use download::FileDownload;
 use repository::Repository;
 
 /// A download that receives no byte for this long counts as interrupted.
@@ -209,10 +209,10 @@ impl Hub {
         let folder = cached.snapshot(&commit);
         for file in files.iter().filter(|file| !folder.join(file).is_file()) {
             let url = repository.file(&self.endpoint, &commit, file);
-            if let Some(wanted) = expected(file) {
-                self.check_announced(&client, &url, file, &wanted).await?;
+            if let Some(file_download) = expected(file) {
+                self.check_announced(&client, &url, file, &file_download).await?;
             }
-            let wanted = Wanted {
+            let file_download = FileDownload {
                 client: client.clone(),
                 cached: cached.clone(),
                 url,
@@ -221,7 +221,7 @@ impl Hub {
                 name: name.to_string(),
                 max_bytes: terms.max_file_bytes,
             };
-            self.download(wanted, reporter).await?;
+            self.download(file_download, reporter).await?;
         }
         // Python looks up a branch by this reference.
         if let Err(error) = cached.record(&repository.revision, &commit) {
@@ -231,17 +231,17 @@ impl Hub {
     }
 
     /// Downloads one file into the hub's cache.
-    async fn download(&self, wanted: Wanted, reporter: &Reporter) -> Result<(), HubFailure> {
-        let file = wanted.file.clone();
+    async fn download(&self, file_download: FileDownload, reporter: &Reporter) -> Result<(), HubFailure> {
+        let file = file_download.file.clone();
         let heartbeat = Arc::new(AtomicU64::new(0));
-        let progress = Downloading {
+        let progress = DownloadProgress {
             what: "".into(),
             total: 0,
             heartbeat: Arc::clone(&heartbeat),
             reporter: reporter.clone(),
         };
         tokio::select! {
-            done = wanted.fetch(progress) => done,
+            done = file_download.fetch(progress) => done,
             () = stalled(&heartbeat) => {
                 Err(HubFailure::Unreachable(format!("{file}: no byte came for {} s", STALLED.as_secs())))
             }
@@ -288,13 +288,19 @@ impl Hub {
 
     /// The hub announces the sha256 of large files. A file that differs from the catalogue's is not
     /// fetched.
-    async fn check_announced(&self, client: &Client, url: &str, file: &str, wanted: &str) -> Result<(), HubFailure> {
+    async fn check_announced(
+        &self,
+        client: &Client,
+        url: &str,
+        file: &str,
+        file_download: &str,
+    ) -> Result<(), HubFailure> {
         let metadata = tokio::time::timeout(self.timeout, client.metadata(url)).await;
         let Ok(Ok(metadata)) = metadata else { return Ok(()) };
         let etag = metadata.etag.to_ascii_lowercase();
-        if etag.len() == 64 && etag.chars().all(|c| c.is_ascii_hexdigit()) && etag != wanted {
+        if etag.len() == 64 && etag.chars().all(|c| c.is_ascii_hexdigit()) && etag != file_download {
             return Err(HubFailure::refused(
-                format!("{file} there has sha256 {etag}, expected {wanted}; it was not fetched"),
+                format!("{file} there has sha256 {etag}, expected {file_download}; it was not fetched"),
                 "pin a revision whose file has that digest in a catalogue of your own",
             ));
         }
@@ -354,14 +360,14 @@ async fn stalled(heartbeat: &AtomicU64) {
     }
 }
 
-struct Downloading {
+struct DownloadProgress {
     what: Arc<str>,
     total: u64,
     heartbeat: Arc<AtomicU64>,
     reporter: Reporter,
 }
 
-impl Downloading {
+impl DownloadProgress {
     fn begin(&mut self, size: u64, file: &str) {
         self.what = format!("downloading {file}").into();
         self.total = size;

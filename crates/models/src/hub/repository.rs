@@ -52,17 +52,17 @@ impl Repository {
         format!("{}--{}", self.kind.plural(), self.id).replace('/', "--")
     }
 
-    pub(super) fn within(&self, cache: &Path) -> Cached {
-        Cached(cache.join(self.folder_name()))
+    pub(super) fn within(&self, cache: &Path) -> CachedRepository {
+        CachedRepository(cache.join(self.folder_name()))
     }
 }
 
 /// The folder of a repository in the hub's cache: `blobs/<etag>` has the contents,
 /// `snapshots/<commit>/<file>` links to them, `refs/<branch>` has the commit of a branch.
 #[derive(Debug, Clone)]
-pub(super) struct Cached(PathBuf);
+pub(super) struct CachedRepository(PathBuf);
 
-impl Cached {
+impl CachedRepository {
     pub(super) fn blob(&self, etag: &str) -> PathBuf {
         self.0.join("blobs").join(etag)
     }

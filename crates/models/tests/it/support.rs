@@ -246,15 +246,15 @@ pub fn inline(package: &Package) -> String {
 
 /// Records the messages it receives.
 #[derive(Default)]
-pub struct Heard(Mutex<Vec<String>>);
+pub struct MessageLog(Mutex<Vec<String>>);
 
-impl Progress for Heard {
+impl Progress for MessageLog {
     fn update(&self, what: &str, _done: u64, _total: Option<u64>) {
         self.0.lock().push(what.to_owned());
     }
 }
 
-impl Heard {
+impl MessageLog {
     pub fn contains(&self, part: &str) -> bool {
         self.0.lock().iter().any(|what| what.contains(part))
     }

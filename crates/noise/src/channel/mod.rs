@@ -13,21 +13,28 @@ mod truncation;
 use crate::noise::Noise;
 
 macro_rules! channels {
-    ($($(#[$doc:meta])* $channel:ident, $name:literal, $noise:expr;)*) => {
+    ($($(#[$doc:meta])* $channel:ident, $name:literal, $unit:literal, $languages:literal, $noise:expr;)*) => {
         /// A kind of noise.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Channel {
             $($(#[$doc])* $channel,)*
         }
 
-        impl Channel {
-            /// All channels.
-            pub const ALL: &'static [Self] = &[$(Self::$channel),*];
+        // The names also seed the draws.
+        isomer_names::names!(Channel { $($channel = $name),* });
 
-            /// A stable name, which also seeds the channel's draws.
-            pub fn name(self) -> &'static str {
+        impl Channel {
+            /// The units that may change, for readers.
+            pub fn unit(self) -> &'static str {
                 match self {
-                    $(Self::$channel => $name,)*
+                    $(Self::$channel => $unit,)*
+                }
+            }
+
+            /// The languages of the channel, for readers.
+            pub fn languages(self) -> &'static str {
+                match self {
+                    $(Self::$channel => $languages,)*
                 }
             }
 
@@ -41,25 +48,29 @@ macro_rules! channels {
 }
 
 channels! {
-    /// Typing errors. Unit: a letter that has a key.
-    Keyboard, "keyboard", keyboard::Typos;
-    /// Errors of optical character recognition. Unit: a letter, or two, with a similar shape.
-    Ocr, "ocr", ocr::Ocr;
-    /// Words in other letter case. Unit: a word.
-    Case, "case", case::Case;
-    /// Spaces lost between words and added in words. Unit: a gap, and a word of four letters or
-    /// more.
-    Spacing, "spacing", spacing::Spacing;
-    /// Punctuation lost, exchanged and added. Unit: a mark, and a gap between words.
-    Punctuation, "punctuation", punctuation::Punctuation;
-    /// Accents and vowel marks left out. Unit: a letter with a mark.
-    Diacritics, "diacritics", diacritics::Diacritics;
-    /// Letters of another script that look the same. Unit: a letter that has one.
-    Homoglyphs, "homoglyphs", homoglyphs::Homoglyphs;
-    /// The end of the text is missing. Unit: a word; a letter where words have no spaces.
-    Truncation, "truncation", truncation::Truncation;
-    /// Words in English; English texts have words in Spanish. Unit: a word of the lexicon.
-    CodeSwitching, "code_switching", code_switching::CodeSwitching;
+    /// Typing errors.
+    Keyboard, "keyboard",
+        "a letter that has a key: a letter of a neighbouring key, a further letter, a missing letter, two letters exchanged",
+        "those with a known keyboard layout; not those that are typed through an input method",
+        keyboard::Typos;
+    /// Errors of optical character recognition.
+    Ocr, "ocr", "a letter, or two, with a similar shape", "scripts with a table of similar shapes", ocr::Ocr;
+    /// Words in other letter case.
+    Case, "case", "a word", "scripts with two cases", case::Case;
+    /// Spaces lost between words and added in words.
+    Spacing, "spacing", "a gap between words; a word of four letters or more", "all with letters", spacing::Spacing;
+    /// Punctuation lost, exchanged and added.
+    Punctuation, "punctuation", "a mark; a gap between words", "all", punctuation::Punctuation;
+    /// Accents and vowel marks left out.
+    Diacritics, "diacritics", "a letter with an accent or a vowel mark",
+        "Latin, Greek, Cyrillic, Arabic, Hebrew, Devanagari", diacritics::Diacritics;
+    /// Letters of another script that look the same.
+    Homoglyphs, "homoglyphs", "a letter that has a look-alike in another script", "scripts with look-alikes",
+        homoglyphs::Homoglyphs;
+    /// The end of the text is missing.
+    Truncation, "truncation", "a word at the end; a letter where words have no spaces", "all", truncation::Truncation;
+    /// Words in English; English texts have words in Spanish.
+    CodeSwitching, "code_switching", "a word of the lexicon", "those with a lexicon", code_switching::CodeSwitching;
 }
 
 impl Channel {

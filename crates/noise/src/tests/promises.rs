@@ -25,9 +25,9 @@ fn numbers(text: &str) -> Vec<&str> {
 #[test]
 fn dose_0_changes_nothing() {
     for channel in Channel::ALL {
-        for (language, sentence) in applicable(*channel) {
+        for (language, sentence) in applicable(channel) {
             for seed in 0..5 {
-                let draft = draft(*channel, sentence, language, 0.0, seed).unwrap();
+                let draft = draft(channel, sentence, language, 0.0, seed).unwrap();
                 assert!(draft.changed().is_empty() && draft.eligible() > 0);
                 assert_eq!(draft.finish(), sentence);
             }
@@ -38,9 +38,9 @@ fn dose_0_changes_nothing() {
 #[test]
 fn a_higher_dose_changes_the_units_of_a_lower_one_too() {
     for channel in Channel::ALL {
-        for (language, sentence) in applicable(*channel) {
+        for (language, sentence) in applicable(channel) {
             for seed in 0..5 {
-                let of = |dose: &Dose| units(*channel, sentence, language, dose.share(), seed);
+                let of = |dose: &Dose| units(channel, sentence, language, dose.share(), seed);
                 let all: Vec<_> = Dose::ALL.iter().map(of).collect();
                 assert!(
                     all.windows(2).all(|two| two[0].is_subset(&two[1])),
@@ -88,9 +88,9 @@ fn the_share_of_changed_units_is_the_dose() {
     for channel in Channel::ALL {
         for dose in Dose::ALL {
             let (mut changed, mut eligible, mut variance) = (0.0, 0.0, 0.0);
-            for (language, sentence) in applicable(*channel) {
+            for (language, sentence) in applicable(channel) {
                 for seed in 0..20 {
-                    let noised = apply(*channel, sentence, language, dose, seed).unwrap();
+                    let noised = apply(channel, sentence, language, dose, seed).unwrap();
                     changed += noised.changed as f64;
                     eligible += noised.eligible as f64;
                     // Truncation has one draw for the text, which varies by at most one unit.
@@ -113,9 +113,9 @@ fn the_share_of_changed_units_is_the_dose() {
 #[test]
 fn every_changed_unit_shows_in_the_text() {
     for channel in Channel::ALL {
-        for (language, sentence) in applicable(*channel) {
+        for (language, sentence) in applicable(channel) {
             for seed in 0..20 {
-                let noised = apply(*channel, sentence, language, Dose::Light, seed).unwrap();
+                let noised = apply(channel, sentence, language, Dose::Light, seed).unwrap();
                 assert_eq!(
                     noised.text != sentence,
                     noised.changed > 0,
@@ -151,11 +151,11 @@ fn numbers_stay_as_they_are() {
         assert!(before.len() > 3);
         for channel in Channel::ALL {
             for seed in 0..200 {
-                let Ok(noised) = apply(*channel, text, english, Dose::Severe, seed) else {
+                let Ok(noised) = apply(channel, text, english, Dose::Severe, seed) else {
                     continue;
                 };
                 let after = numbers(&noised.text);
-                let kept = if *channel == Channel::Truncation {
+                let kept = if channel == Channel::Truncation {
                     &before[..after.len()]
                 } else {
                     &before[..]
@@ -209,7 +209,7 @@ fn a_text_without_units_is_refused() {
     let english = Language::parse("en").unwrap();
     for text in ["", " ", "42", "?!", "👍🏽"] {
         for channel in Channel::ALL {
-            let refused = apply(*channel, text, english, Dose::Severe, 1);
+            let refused = apply(channel, text, english, Dose::Severe, 1);
             assert_eq!(refused, Err(NotApplicable::NothingEligible), "{channel:?} {text:?}");
         }
     }
@@ -246,10 +246,10 @@ proptest! {
     fn any_text_gives_the_same_twice_and_stays_a_text(text in mixed(), language in any_language(), seed in any::<u64>()) {
         for text in [text.clone(), text.nfc().collect(), text.nfd().collect::<String>()] {
             for channel in Channel::ALL {
-                let Ok(noised) = apply(*channel, &text, language, Dose::Severe, seed) else {
+                let Ok(noised) = apply(channel, &text, language, Dose::Severe, seed) else {
                     continue;
                 };
-                let again = apply(*channel, &text, language, Dose::Severe, seed);
+                let again = apply(channel, &text, language, Dose::Severe, seed);
                 prop_assert_eq!(again.as_ref(), Ok(&noised));
                 prop_assert!(!noised.text.trim().is_empty());
                 prop_assert!(noised.changed <= noised.eligible && noised.eligible > 0);
@@ -267,9 +267,9 @@ proptest! {
     #[test]
     fn doses_are_nested_in_any_text(text in mixed(), language in any_language(), seed in any::<u64>(), low in 0.0..1.0_f64, more in 0.0..1.0_f64) {
         for channel in Channel::ALL {
-            if draft(*channel, &text, language, 0.0, seed).is_ok() {
-                let few = units(*channel, &text, language, low, seed);
-                prop_assert!(few.is_subset(&units(*channel, &text, language, (low + more).min(1.0), seed)));
+            if draft(channel, &text, language, 0.0, seed).is_ok() {
+                let few = units(channel, &text, language, low, seed);
+                prop_assert!(few.is_subset(&units(channel, &text, language, (low + more).min(1.0), seed)));
             }
         }
     }

@@ -114,7 +114,8 @@ impl AddressGuard {
     /// The permitted addresses of a host.
     ///
     /// # Errors
-    /// [`Refused`] if there are addresses but none is permitted; otherwise the resolver's error.
+    /// [`AddressRefusal`] if there are addresses but none is permitted; otherwise the resolver's
+    /// error.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse::<IpAddr>() {
@@ -136,16 +137,16 @@ impl AddressGuard {
         }
     }
 
-    fn check(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
+    fn check(&self, host: &str, address: IpAddr) -> Result<(), AddressRefusal> {
         if self.allow.covers(host, address) {
             return Ok(());
         }
         let why = match ranges::not_public(address) {
-            Some(what) => Why::NotPublic(what),
-            None if self.plain_secret => Why::SecretInPlainText,
+            Some(what) => RefusalReason::NotPublic(what),
+            None if self.plain_secret => RefusalReason::SecretInPlainText,
             None => return Ok(()),
         };
-        Err(Refused {
+        Err(AddressRefusal {
             host: host.to_owned(),
             address,
             why,
@@ -155,19 +156,19 @@ impl AddressGuard {
 
 /// An address that is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct AddressRefusal {
     host: String,
     address: IpAddr,
-    why: Why,
+    why: RefusalReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum RefusalReason {
     NotPublic(&'static str),
     SecretInPlainText,
 }
 
-impl Refused {
+impl AddressRefusal {
     /// The refusal that caused an error, if one did.
     pub fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
@@ -186,7 +187,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for AddressRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, address, why } = self;
         if *host == address.to_string() {
@@ -195,21 +196,23 @@ impl fmt::Display for Refused {
             write!(f, "{host}, at {address},")?;
         }
         match why {
-            Why::NotPublic(what) => write!(f, " is {what}, which providers may not be at"),
-            Why::SecretInPlainText => f.write_str(" is public, and the secret would travel there in plain text"),
+            RefusalReason::NotPublic(what) => write!(f, " is {what}, which providers may not be at"),
+            RefusalReason::SecretInPlainText => {
+                f.write_str(" is public, and the secret would travel there in plain text")
+            }
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for AddressRefusal {}
 
-impl From<Refused> for Fault {
-    fn from(refused: Refused) -> Self {
+impl From<AddressRefusal> for Fault {
+    fn from(refused: AddressRefusal) -> Self {
         let hint = match refused.why {
-            Why::NotPublic(_) => {
+            RefusalReason::NotPublic(_) => {
                 "let the gateway's configuration allow it: the host, the address or its network in the guard's `allow`"
             }
-            Why::SecretInPlainText => "write https:// or grpcs:// in the address",
+            RefusalReason::SecretInPlainText => "write https:// or grpcs:// in the address",
         };
         Fault::new(Code::PermissionDenied, "ADDRESS_REFUSED", refused.to_string())
             .field("provider.address")

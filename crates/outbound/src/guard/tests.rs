@@ -22,7 +22,7 @@ fn answering(guard: AddressGuard, address: &'static str) -> AddressGuard {
 async fn refused(guard: &AddressGuard, host: &str) -> bool {
     match guard.resolve(host, 80).await {
         Ok(_) => false,
-        Err(error) => Refused::behind(error.as_ref()).is_some(),
+        Err(error) => AddressRefusal::behind(error.as_ref()).is_some(),
     }
 }
 

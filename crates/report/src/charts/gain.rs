@@ -4,7 +4,7 @@ use svg::node::element::{Group, Polyline};
 
 use super::{
     circle, drawing, fitted, label,
-    labels::{Frame, Spot, places},
+    labels::{Frame, LabelAnchor, positions},
     line,
     scale::Scale,
     short,
@@ -71,17 +71,17 @@ pub(crate) fn gain(dots: &[GainDot], cost: &str, id: &str) -> String {
         let path = Polyline::new().set("points", path.join(" "));
         chart = chart.add(Group::new().set("class", "flow").add(path));
     }
-    let spots: Vec<Spot> = dots
+    let spots: Vec<LabelAnchor> = dots
         .iter()
-        .map(|dot| Spot {
+        .map(|dot| LabelAnchor {
             x: across.at(dot.cost),
             y: up.at(dot.gain),
             range: [up.at(dot.high), up.at(dot.low)],
         })
         .collect();
     let names: Vec<String> = dots.iter().map(|dot| fitted(&dot.setting, 40)).collect();
-    let places = places(FRAME, &spots, &names);
-    for (((dot, spot), name), place) in dots.iter().zip(&spots).zip(names).zip(places) {
+    let positions = positions(FRAME, &spots, &names);
+    for (((dot, spot), name), place) in dots.iter().zip(&spots).zip(names).zip(positions) {
         let class = match (dot.low > 0.0, dot.high < 0.0) {
             (true, _) => "bell gain",
             (_, true) => "bell loss",

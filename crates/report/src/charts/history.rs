@@ -113,7 +113,7 @@ fn trend(one: &Release) -> &'static str {
 }
 
 fn description(all: &[Release]) -> String {
-    let told = all.iter().map(|one| {
+    let descriptions = all.iter().map(|one| {
         let transformed = one.transformed.map_or_else(|| "none".to_owned(), points);
         format!(
             "{} of {}: original {}, transformed {transformed}",
@@ -122,5 +122,5 @@ fn description(all: &[Release]) -> String {
             points(one.original)
         )
     });
-    told.collect::<Vec<_>>().join("; ")
+    descriptions.collect::<Vec<_>>().join("; ")
 }

@@ -125,14 +125,14 @@ fn row(ruler: &Ruler, y: f64, one: &DriftRating) -> Group {
 
 fn description(rows: &[&DriftRating]) -> String {
     let all = rows.iter().map(|one| {
-        let told = match (one.spearman, one.low, one.high) {
+        let correlation = match (one.spearman, one.low, one.high) {
             (Some(rho), Some(low), Some(high)) => {
                 format!("{} ({} to {})", signed_fine(rho), signed_fine(low), signed_fine(high))
             }
             (Some(rho), _, _) => signed_fine(rho),
             (None, _, _) => "no correlation".to_owned(),
         };
-        format!("{}, {}: {told}", one.encoder, one.transformation)
+        format!("{}, {}: {correlation}", one.encoder, one.transformation)
     });
     all.collect::<Vec<_>>().join("; ")
 }

@@ -19,7 +19,7 @@ impl Frame {
 }
 
 /// A dot with the ends of its interval.
-pub(super) struct Spot {
+pub(super) struct LabelAnchor {
     pub(super) x: f64,
     pub(super) y: f64,
     pub(super) range: [f64; 2],
@@ -27,7 +27,7 @@ pub(super) struct Spot {
 
 /// The place of a name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct LabelPosition {
     pub(super) x: f64,
     pub(super) y: f64,
     /// Whether the name ends here instead of starting.
@@ -43,7 +43,7 @@ fn overlap(one: Area, other: Area) -> bool {
     one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
-impl Place {
+impl LabelPosition {
     fn area(self, name: &str) -> Area {
         let width = name.chars().count() as f64 * CHARACTER;
         let left = if self.end { self.x - width } else { self.x };
@@ -53,7 +53,7 @@ impl Place {
 
 /// A place for each name where it covers no dot, no interval and no other name: next to its dot, or
 /// further away with a line.
-pub(super) fn places(frame: Frame, spots: &[Spot], names: &[String]) -> Vec<Place> {
+pub(super) fn positions(frame: Frame, spots: &[LabelAnchor], names: &[String]) -> Vec<LabelPosition> {
     let dots = spots.iter().map(|spot| {
         [
             spot.x - 6.0,
@@ -63,9 +63,9 @@ pub(super) fn places(frame: Frame, spots: &[Spot], names: &[String]) -> Vec<Plac
         ]
     });
     let mut taken: Vec<Area> = dots.collect();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for (spot, name) in spots.iter().zip(names) {
-        let beside = |side: f64, down: f64, leads: bool| Place {
+        let beside = |side: f64, down: f64, leads: bool| LabelPosition {
             x: spot.x + side,
             y: spot.y + 4.5 + down,
             end: side < 0.0,
@@ -76,19 +76,19 @@ pub(super) fn places(frame: Frame, spots: &[Spot], names: &[String]) -> Vec<Plac
             .flat_map(|down| [10.0, -10.0].map(|side| beside(side, down, false)));
         let steps = (2..=18).flat_map(|step| [-15.0, 15.0].map(|height| f64::from(step) * height));
         let far = steps.flat_map(|down| [22.0, -22.0].map(|side| beside(side, down, true)));
-        let is_free = |place: &Place| {
-            let area = place.area(name);
+        let is_free = |position: &LabelPosition| {
+            let area = position.area(name);
             let inside = frame.contains(area);
             inside && !taken.iter().any(|other| overlap(area, *other))
         };
-        let place = near
+        let position = near
             .chain(far)
             .find(is_free)
             .unwrap_or_else(|| beside(10.0, 0.0, false));
-        taken.push(place.area(name));
-        places.push(place);
+        taken.push(position.area(name));
+        positions.push(position);
     }
-    places
+    positions
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn names_touch_their_dots_or_have_a_line_and_cover_nothing() {
         // Six dots in a heap, and one at the edge.
-        let spot = |x: f64, y: f64| Spot {
+        let spot = |x: f64, y: f64| LabelAnchor {
             x,
             y,
             range: [y - 12.0, y + 12.0],
@@ -121,15 +121,15 @@ mod tests {
         ];
         let spots = heap.map(|(x, y)| spot(x, y));
         let names: Vec<String> = (0..spots.len()).map(|n| format!("organisation/encoder-{n}")).collect();
-        let places = places(FRAME, &spots, &names);
-        let areas: Vec<Area> = places
+        let positions = positions(FRAME, &spots, &names);
+        let areas: Vec<Area> = positions
             .iter()
             .zip(&names)
-            .map(|(place, name)| place.area(name))
+            .map(|(position, name)| position.area(name))
             .collect();
-        for (at, (place, area)) in places.iter().zip(&areas).enumerate() {
-            let near = (place.x - spots[at].x).abs() <= 10.0 && (place.y - spots[at].y).abs() <= 16.0;
-            assert!(near || place.leads, "{at}: {place:?}");
+        for (at, (position, area)) in positions.iter().zip(&areas).enumerate() {
+            let near = (position.x - spots[at].x).abs() <= 10.0 && (position.y - spots[at].y).abs() <= 16.0;
+            assert!(near || position.leads, "{at}: {position:?}");
             assert!(FRAME.contains(*area), "{at}: {area:?}");
             assert!(
                 areas[..at].iter().all(|other| !overlap(*area, *other)),
@@ -142,6 +142,6 @@ mod tests {
                 "{at}"
             );
         }
-        assert!(places.iter().any(|place| place.leads) && !places[0].leads && places[6].end);
+        assert!(positions.iter().any(|position| position.leads) && !positions[0].leads && positions[6].end);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Chart, Figure, circle, drawing, fitted, label,
-    labels::{Frame, Spot, places},
+    labels::{Frame, LabelAnchor, positions},
     line, rectangle,
     scale::Scale,
 };
@@ -118,17 +118,17 @@ fn plane(report: &Report) -> Option<String> {
         "tick end",
         "chance and below: blind",
     ));
-    let spots: Vec<Spot> = dots
+    let spots: Vec<LabelAnchor> = dots
         .iter()
-        .map(|dot| Spot {
+        .map(|dot| LabelAnchor {
             x: across.at(dot.drop),
             y: up.at(dot.separation),
             range: [up.at(dot.high), up.at(dot.low)],
         })
         .collect();
     let names: Vec<String> = dots.iter().map(|dot| fitted(dot.encoder, 36)).collect();
-    let places = places(FRAME, &spots, &names);
-    for (((dot, spot), name), place) in dots.iter().zip(&spots).zip(names).zip(places) {
+    let positions = positions(FRAME, &spots, &names);
+    for (((dot, spot), name), place) in dots.iter().zip(&spots).zip(names).zip(positions) {
         let class = if dot.high <= CHANCE {
             "bell loss"
         } else if dot.low > CHANCE {
@@ -150,7 +150,7 @@ fn plane(report: &Report) -> Option<String> {
 }
 
 fn description(dots: &[Dot<'_>]) -> String {
-    let told = dots.iter().map(|dot| {
+    let descriptions = dots.iter().map(|dot| {
         format!(
             "{}: drop {}, separation {} ({} to {})",
             dot.encoder,
@@ -160,5 +160,5 @@ fn description(dots: &[Dot<'_>]) -> String {
             percent(dot.high)
         )
     });
-    told.collect::<Vec<_>>().join("; ")
+    descriptions.collect::<Vec<_>>().join("; ")
 }

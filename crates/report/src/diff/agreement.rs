@@ -27,7 +27,8 @@ pub(super) struct Lists {
 pub fn overlaps(
     old: &[Option<&ResultLists>],
     new: &[Option<&ResultLists>],
-    (k, persistence): (usize, f64),
+    k: usize,
+    persistence: f64,
 ) -> Result<(Vec<f64>, Vec<f64>, u64), String> {
     let kept = |lists: Option<&ResultLists>| lists.is_some();
     if old.is_empty() || !old.iter().chain(new).copied().all(kept) {
@@ -81,7 +82,7 @@ pub(super) fn lists(
     name: &str,
 ) -> Result<Lists, String> {
     let [old_lists, new_lists] = [old, new].map(|all| all.iter().map(|one| one.lists).collect::<Vec<_>>());
-    let (shares, biased, same_first) = overlaps(&old_lists, &new_lists, (options.k, options.persistence))?;
+    let (shares, biased, same_first) = overlaps(&old_lists, &new_lists, options.k, options.persistence)?;
     let none = || "it has no queries".to_owned();
     let means = [
         mean(&shares).ok_or_else(none)? * 100.0,

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::DiffError;
-use crate::{DatasetInfo, Report, ScoreRow, items::Place};
+use crate::{DatasetInfo, Report, ScoreRow, items::ScoreKey};
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedParts {
     /// Names of the data sets.
     pub datasets: Vec<String>,
     /// Labels of the transformations.
@@ -19,7 +19,7 @@ pub(crate) struct Shared {
 }
 
 /// The scores of an encoder by their place.
-pub(crate) type Rows<'a> = HashMap<Place<'a>, &'a ScoreRow>;
+pub(crate) type Rows<'a> = HashMap<ScoreKey<'a>, &'a ScoreRow>;
 
 /// The scores of an encoder.
 pub(crate) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
@@ -32,11 +32,12 @@ pub(crate) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
 /// is an error. `other_rewrites` says whether rewrites of the same texts may differ; `None` if the
 /// caller cannot choose.
 pub(crate) fn shared(
-    (old, old_rows): (&Report, &Rows<'_>),
-    (new, new_rows): (&Report, &Rows<'_>),
+    old: &Report,
+    new: &Report,
+    rows: &[Rows<'_>; 2],
     shared: bool,
     other_rewrites: Option<bool>,
-) -> Result<Shared, DiffError> {
+) -> Result<SharedParts, DiffError> {
     if old.suite.metrics != new.suite.metrics {
         return Err(DiffError::Metrics {
             old: old.suite.metrics.clone(),
@@ -54,15 +55,15 @@ pub(crate) fn shared(
             list(&new.suite.seeds)
         ));
     }
-    let texts = |rows: &Rows<'_>, place: Place<'_>| rows.get(&place).map(|row| row.texts_digest.clone());
+    let texts = |rows: &Rows<'_>, key: ScoreKey<'_>| rows.get(&key).map(|row| row.texts_digest.clone());
     let mut datasets = Vec::new();
     for own in &old.datasets {
         let theirs = new.datasets.iter().find(|other| other.name == own.name);
         let difference = match theirs {
             None => Some("only OLD has it".to_owned()),
             Some(theirs) => unlike(own, theirs).or_else(|| {
-                let place = (own.name.as_str(), None, None);
-                let (first, second) = (texts(old_rows, place), texts(new_rows, place));
+                let key = (own.name.as_str(), None, None);
+                let (first, second) = (texts(&rows[0], key), texts(&rows[1], key));
                 (first.is_none() || first != second).then(|| "its texts differ".to_owned())
             }),
         };
@@ -96,9 +97,9 @@ pub(crate) fn shared(
                 .map(move |seed| (name.as_str(), Some(label.as_str()), Some(*seed)))
         });
         let (mut missing, mut differ) = (Vec::new(), Vec::new());
-        for place @ (name, _, seed) in places {
+        for key @ (name, _, seed) in places {
             let shown = format!("{name} (seed {})", seed.unwrap_or_default());
-            match (texts(old_rows, place), texts(new_rows, place)) {
+            match (texts(&rows[0], key), texts(&rows[1], key)) {
                 (Some(first), Some(second)) if first == second => {}
                 (Some(_), Some(_)) => differ.push(shown),
                 _ => missing.push(shown),
@@ -140,7 +141,7 @@ pub(crate) fn shared(
             remains: format!("{} on {}", transformations, datasets.join(", ")),
         });
     }
-    Ok(Shared {
+    Ok(SharedParts {
         datasets,
         transformations,
         seeds,

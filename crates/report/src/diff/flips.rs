@@ -19,7 +19,8 @@ pub(super) struct Tally {
 /// Counts the decisions of a variant's seeds. `None` if they do not match the items.
 pub(super) fn tally(
     right: &[Right; 2],
-    (old, new): (&[ScoredItems<'_>], &[ScoredItems<'_>]),
+    old: &[ScoredItems<'_>],
+    new: &[ScoredItems<'_>],
     clusters: &[u32],
 ) -> Option<Tally> {
     let count = clusters.iter().max().map_or(0, |last| *last as usize + 1);
@@ -50,7 +51,7 @@ pub(super) fn tally(
 }
 
 /// The flips of several data sets, with their decisions added up.
-pub(super) fn told(tallies: &[&Tally]) -> Flips {
+pub(super) fn summary(tallies: &[&Tally]) -> Flips {
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(|one| of(one)).sum::<u64>();
     let (negative, positive) = (sum(|one| one.negative), sum(|one| one.positive));
     let (p, test) = if tallies.iter().all(|one| one.single) {

@@ -27,7 +27,7 @@ pub(super) fn sentences(diff: &Diff) -> Vec<String> {
     let worse = transformed().filter_map(|row| Some((row, row.drop_change.as_ref()?)));
     if let Some((row, change)) = worse.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)) {
         let found = change.interval.as_ref();
-        let told = match found {
+        let flips_text = match found {
             Some(found) if found.low > 0.0 => "it loses more than the old encoder",
             Some(found) if found.high < 0.0 => "even there it loses less than the old encoder",
             Some(_) => "no difference in the drop is shown",
@@ -35,7 +35,7 @@ pub(super) fn sentences(diff: &Diff) -> Vec<String> {
         };
         let found = found.map_or_else(String::new, |found| format!(" {}", ends(found)));
         all.push(format!(
-            "The drop of {} grows most under {}: {} points{found}; {told}.",
+            "The drop of {} grows most under {}: {} points{found}; {flips_text}.",
             diff.new.encoder,
             name(row),
             signed(change.value)

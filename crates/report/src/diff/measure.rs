@@ -1,7 +1,7 @@
 //! Measures scores, flips and agreement of lists, by data set and over data sets.
 
 use super::{
-    Change, Compared, DatasetDiff, DiffError, DiffGroup, DiffOptions, DiffRow, Flips, ListAgreement, Right,
+    Change, ComparisonInputs, DatasetDiff, DiffError, DiffGroup, DiffOptions, DiffRow, Flips, ListAgreement, Right,
     ScoredItems, ThresholdOf,
     agreement::{self, Lists, lists},
     flips::{self, Tally, tally},
@@ -10,20 +10,20 @@ use super::{
 use crate::{
     DatasetInfo,
     evidence::Evidence,
-    items::Place,
+    items::ScoreKey,
     profile::{LEVEL, Replicates, Sum, over_datasets},
     task::TaskType,
 };
 
 /// Data sets with their measurements.
-pub(super) struct Measured<'a> {
+pub(super) struct DatasetMeasurements<'a> {
     /// Labels of the transformations.
     transformations: &'a [String],
     seeds: usize,
-    datasets: Vec<OfDataset>,
+    datasets: Vec<DatasetMeasurement>,
 }
 
-struct OfDataset {
+struct DatasetMeasurement {
     diff: DatasetDiff,
     group: String,
     /// Scores of both encoders in points: the original, then every transformation and seed.
@@ -36,22 +36,17 @@ struct OfDataset {
     lists: Vec<Lists>,
 }
 
-impl<'a> Measured<'a> {
-    pub(super) fn new(compared: &'a Compared<'a>) -> Result<Self, DiffError> {
-        let report = compared.sides[0].report;
+impl<'a> DatasetMeasurements<'a> {
+    pub(super) fn new(inputs: &'a ComparisonInputs<'a>) -> Result<Self, DiffError> {
+        let report = inputs.sides[0].report;
         let of = |name: &String| {
             let info = report.datasets.iter().find(|info| info.name == *name);
-            info.map(|info| dataset(compared, info))
+            info.map(|info| dataset(inputs, info))
         };
         Ok(Self {
-            transformations: &compared.shared.transformations,
-            seeds: compared.shared.seeds.len(),
-            datasets: compared
-                .shared
-                .datasets
-                .iter()
-                .filter_map(of)
-                .collect::<Result<_, _>>()?,
+            transformations: &inputs.shared.transformations,
+            seeds: inputs.shared.seeds.len(),
+            datasets: inputs.shared.datasets.iter().filter_map(of).collect::<Result<_, _>>()?,
         })
     }
 
@@ -72,7 +67,7 @@ impl<'a> Measured<'a> {
             return Vec::new();
         }
         let group = |language: &str| {
-            let own: Vec<&OfDataset> = self
+            let own: Vec<&DatasetMeasurement> = self
                 .datasets
                 .iter()
                 .filter(|own| own.diff.language == language)
@@ -88,13 +83,13 @@ impl<'a> Measured<'a> {
 
     /// Rows over some data sets: members of a group are averaged first, then groups, as in the
     /// profile. Decisions are added up.
-    fn rows(&self, datasets: &[&OfDataset]) -> Vec<DiffRow> {
+    fn rows(&self, datasets: &[&DatasetMeasurement]) -> Vec<DiffRow> {
         let variants = std::iter::once(None).chain(self.transformations.iter().map(Some));
         variants
             .enumerate()
             .map(|(v, label)| {
                 let variant = v.checked_sub(1);
-                let average = |of: &dyn Fn(&OfDataset) -> f64| -> f64 {
+                let average = |of: &dyn Fn(&DatasetMeasurement) -> f64| -> f64 {
                     let groups = members(datasets);
                     let means = groups
                         .iter()
@@ -117,7 +112,7 @@ impl<'a> Measured<'a> {
 }
 
 /// The positions of the members of each group.
-fn members(datasets: &[&OfDataset]) -> Vec<Vec<usize>> {
+fn members(datasets: &[&DatasetMeasurement]) -> Vec<Vec<usize>> {
     let mut members: Vec<Vec<usize>> = Vec::new();
     for (d, own) in datasets.iter().enumerate() {
         match members.iter_mut().find(|known| datasets[known[0]].group == own.group) {
@@ -129,9 +124,9 @@ fn members(datasets: &[&OfDataset]) -> Vec<Vec<usize>> {
 }
 
 /// One factor for each score of an encoder, which gives the variant's mean over seeds.
-fn level(measured: &Measured<'_>, variant: Option<usize>) -> Vec<f64> {
-    let seeds = measured.seeds;
-    let mut terms = vec![0.0; 1 + measured.transformations.len() * seeds];
+fn level(measurements: &DatasetMeasurements<'_>, variant: Option<usize>) -> Vec<f64> {
+    let seeds = measurements.seeds;
+    let mut terms = vec![0.0; 1 + measurements.transformations.len() * seeds];
     match variant {
         None => terms[0] = 1.0,
         Some(t) => terms[1 + t * seeds..1 + (t + 1) * seeds].fill(1.0 / seeds as f64),
@@ -146,13 +141,13 @@ fn on(scores: &[f64], terms: &[f64]) -> f64 {
 
 /// The scores of a row, and their differences.
 fn numbers(
-    measured: &Measured<'_>,
+    measurements: &DatasetMeasurements<'_>,
     variant: Option<usize>,
     label: Option<&String>,
     score: &dyn Fn(usize, Option<usize>) -> f64,
     interval: &dyn Fn(&Sum) -> Option<crate::evidence::interval::DeltaInterval>,
 ) -> DiffRow {
-    let own = level(measured, variant);
+    let own = level(measurements, variant);
     let change = Sum(own.iter().map(|term| -term).chain(own.iter().copied()).collect());
     let (old, new) = (score(0, variant), score(1, variant));
     let mut row = DiffRow {
@@ -170,7 +165,7 @@ fn numbers(
         lists: None,
     };
     if variant.is_some() {
-        let drop: Vec<f64> = level(measured, None)
+        let drop: Vec<f64> = level(measurements, None)
             .iter()
             .zip(&own)
             .map(|(original, own)| original - own)
@@ -187,13 +182,13 @@ fn numbers(
 }
 
 /// Measures a data set.
-fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, DiffError> {
-    let Compared { shared, options, .. } = *compared;
+fn dataset(inputs: &ComparisonInputs<'_>, info: &DatasetInfo) -> Result<DatasetMeasurement, DiffError> {
+    let ComparisonInputs { shared, options, .. } = *inputs;
     let refuse = |side, why: String| DiffError::Items { side, why };
     let variants: Vec<Option<&String>> = std::iter::once(None)
         .chain(shared.transformations.iter().map(Some))
         .collect();
-    let places: Vec<Vec<Place<'_>>> = variants
+    let keys: Vec<Vec<ScoreKey<'_>>> = variants
         .iter()
         .map(|label| match label {
             None => vec![(info.name.as_str(), None, None)],
@@ -207,18 +202,18 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
     let mut scores: [Vec<f64>; 2] = Default::default();
     let mut items: [Vec<Vec<ScoredItems<'_>>>; 2] = Default::default();
     for side in 0..2 {
-        for own in &places {
+        for own in &keys {
             let mut of_variant = Vec::with_capacity(own.len());
-            for place in own {
+            for key in own {
                 let lacking = || refuse(names[side], format!("{} has no score of some of its texts", info.name));
-                let row = compared.rows[side].get(place).ok_or_else(lacking)?;
+                let row = inputs.rows[side].get(key).ok_or_else(lacking)?;
                 scores[side].push(row.main_score * 100.0);
-                of_variant.push(compared.scored(side, info.task, *place).ok_or_else(lacking)?);
+                of_variant.push(inputs.scored(side, info.task, *key).ok_or_else(lacking)?);
             }
             items[side].push(of_variant);
         }
     }
-    let clusters = match compared.sides.map(|side| side.items.dataset(&info.name)) {
+    let clusters = match inputs.sides.map(|side| side.items.dataset(&info.name)) {
         [Some(old), Some(new)] if old.clusters == new.clusters => &old.clusters,
         [Some(_), Some(_)] => {
             return Err(refuse(
@@ -239,7 +234,7 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
     }
     let replicates = joint(&items, &scores, clusters, &info.name);
     let right = rules(&items, options);
-    let mut own = OfDataset {
+    let mut own = DatasetMeasurement {
         diff: DatasetDiff {
             dataset: info.name.clone(),
             task: info.task,
@@ -267,7 +262,7 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
     };
     for (old, new) in items[0].iter().zip(&items[1]) {
         if let Ok(right) = &right {
-            let tally = tally(right, (old, new), clusters);
+            let tally = tally(right, old, new, clusters);
             let lacking = || refuse("NEW", format!("the decisions on {} do not fit its items", info.name));
             own.tallies.push(tally.ok_or_else(lacking)?);
         }
@@ -281,19 +276,19 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
     if own.diff.no_lists.is_some() {
         own.lists.clear();
     }
-    let measured = Measured {
+    let measurements = DatasetMeasurements {
         transformations: &shared.transformations,
         seeds: shared.seeds.len(),
         datasets: vec![own],
     };
-    let rows = measured.rows_of_all();
-    let mut own = measured
+    let rows = measurements.rows_of_all();
+    let mut own = measurements
         .datasets
         .into_iter()
         .next()
         .ok_or_else(|| refuse("NEW", "no data set".to_owned()))?;
     own.diff.rows = rows;
-    own.diff.worst = worst::items(compared, &info.name, right.as_ref().ok(), (&items, &places));
+    own.diff.worst = worst::items(inputs, &info.name, right.as_ref().ok(), &items, &keys);
     Ok(own)
 }
 
@@ -337,13 +332,13 @@ fn rules(items: &[Vec<Vec<ScoredItems<'_>>>; 2], options: DiffOptions) -> Result
     }
 }
 
-fn flips_over(datasets: &[&OfDataset], variant: usize) -> Option<Flips> {
+fn flips_over(datasets: &[&DatasetMeasurement], variant: usize) -> Option<Flips> {
     let tallies: Vec<&Tally> = datasets.iter().filter_map(|own| own.tallies.get(variant)).collect();
-    (!tallies.is_empty()).then(|| flips::told(&tallies))
+    (!tallies.is_empty()).then(|| flips::summary(&tallies))
 }
 
-fn lists_over(datasets: &[&OfDataset], variant: usize) -> Option<ListAgreement> {
-    let own: Vec<&OfDataset> = datasets
+fn lists_over(datasets: &[&DatasetMeasurement], variant: usize) -> Option<ListAgreement> {
+    let own: Vec<&DatasetMeasurement> = datasets
         .iter()
         .copied()
         .filter(|own| own.lists.len() > variant)

@@ -33,10 +33,10 @@ pub use model::{
 };
 pub use right::{Right, ScoredItems};
 
-use self::{comparable::Shared, measure::Measured};
+use self::{comparable::SharedParts, measure::DatasetMeasurements};
 use crate::{
     Report, RunItems,
-    items::{ItemsOfScore, Place},
+    items::{ItemsOfScore, ScoreKey},
     task::{LIST_DEPTH, TaskType},
 };
 
@@ -129,20 +129,21 @@ pub fn diff(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Diff, 
     }
     let rows = [old, new].map(|side| comparable::rows(side.report, side.encoder));
     let shared = comparable::shared(
-        (old.report, &rows[0]),
-        (new.report, &rows[1]),
+        old.report,
+        new.report,
+        &rows,
         options.shared,
         Some(options.other_rewrites),
     )?;
     let items = [old, new].map(|side| side.items.of_encoder(side.encoder));
-    let compared = Compared {
+    let inputs = ComparisonInputs {
         sides: [old, new],
         rows: &rows,
         items: &items,
         shared: &shared,
         options,
     };
-    let measured = Measured::new(&compared)?;
+    let measured = DatasetMeasurements::new(&inputs)?;
     let (of_all, languages) = (measured.rows_of_all(), measured.groups());
     let datasets = measured.datasets();
     let mut diff = Diff {
@@ -183,21 +184,21 @@ pub fn json_schema() -> serde_json::Value {
 }
 
 /// The comparison with its options.
-struct Compared<'a> {
+struct ComparisonInputs<'a> {
     sides: [Side<'a>; 2],
     rows: &'a [comparable::Rows<'a>; 2],
-    items: &'a [HashMap<Place<'a>, &'a ItemsOfScore>; 2],
-    shared: &'a Shared,
+    items: &'a [HashMap<ScoreKey<'a>, &'a ItemsOfScore>; 2],
+    shared: &'a SharedParts,
     options: DiffOptions,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> ComparisonInputs<'a> {
     /// The item-level data of an encoder's score.
-    fn scored(&self, side: usize, task: TaskType, place: Place<'_>) -> Option<ScoredItems<'a>> {
-        let items: &'a ItemsOfScore = self.items[side].get(&place).copied()?;
+    fn scored(&self, side: usize, task: TaskType, key: ScoreKey<'_>) -> Option<ScoredItems<'a>> {
+        let items: &'a ItemsOfScore = self.items[side].get(&key).copied()?;
         Some(ScoredItems {
             task,
-            main_key: self.rows[side].get(&place).map(|row| row.main_score_key.as_str())?,
+            main_key: self.rows[side].get(&key).map(|row| row.main_score_key.as_str())?,
             evidence: items.evidence.as_ref(),
             lists: items.lists.as_ref(),
         })

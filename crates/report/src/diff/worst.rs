@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{Compared, Right, ScoredItems, WorstItem};
-use crate::{RunItems, evidence::Evidence, items::Place, task::ResultLists};
+use super::{ComparisonInputs, Right, ScoredItems, WorstItem};
+use crate::{RunItems, evidence::Evidence, items::ScoreKey, task::ResultLists};
 
 /// Differences of scores below this are rounding errors.
 const NOTHING: f64 = 1e-9;
 
 /// The findings on an item so far: the variant with its largest loss.
-struct Found<'a> {
-    place: Place<'a>,
+struct WorstVariant<'a> {
+    key: ScoreKey<'a>,
     flipped: bool,
     loss: f64,
-    told: [String; 2],
+    descriptions: [String; 2],
     flips: u64,
     of: u64,
 }
@@ -21,14 +21,15 @@ struct Found<'a> {
 /// The items of a data set that flipped or lost, worst first: those that flipped, then the others,
 /// each by its loss on its worst variant.
 pub(super) fn items(
-    compared: &Compared<'_>,
+    inputs: &ComparisonInputs<'_>,
     dataset: &str,
     right: Option<&[Right; 2]>,
-    (items, places): (&[Vec<Vec<ScoredItems<'_>>>; 2], &[Vec<Place<'_>>]),
+    items: &[Vec<Vec<ScoredItems<'_>>>; 2],
+    keys: &[Vec<ScoreKey<'_>>],
 ) -> Vec<WorstItem> {
-    let mut found: BTreeMap<usize, Found<'_>> = BTreeMap::new();
+    let mut found: BTreeMap<usize, WorstVariant<'_>> = BTreeMap::new();
     let scored = items[0].iter().flatten().zip(items[1].iter().flatten());
-    for ((old, new), place) in scored.zip(places.iter().flatten()) {
+    for ((old, new), key) in scored.zip(keys.iter().flatten()) {
         let decisions = right.and_then(|right| Some((right[0].of(*old)?, right[1].of(*new)?)));
         let count = old.evidence.map_or(0, Evidence::items);
         for item in 0..count {
@@ -37,11 +38,11 @@ pub(super) fn items(
                 .and_then(|(old, new)| Some(((*old.get(item)?)?, (*new.get(item)?)?)));
             let flipped = decided == Some((true, false));
             let loss = loss(right, old, new, item).filter(|loss| *loss > NOTHING);
-            let own = found.entry(item).or_insert_with(|| Found {
-                place: *place,
+            let own = found.entry(item).or_insert_with(|| WorstVariant {
+                key: *key,
                 flipped: false,
                 loss: 0.0,
-                told: Default::default(),
+                descriptions: Default::default(),
                 flips: 0,
                 of: 0,
             });
@@ -52,13 +53,13 @@ pub(super) fn items(
                 continue;
             };
             if (flipped, loss) > (own.flipped, own.loss) {
-                (own.place, own.flipped, own.loss) = (*place, flipped, loss);
-                own.told =
-                    [(old, 0), (new, 1)].map(|(scored, side)| told(right.map(|right| right[side]), scored, item));
+                (own.key, own.flipped, own.loss) = (*key, flipped, loss);
+                own.descriptions = [(old, 0), (new, 1)]
+                    .map(|(scored, side)| description(right.map(|right| right[side]), scored, item));
             }
         }
     }
-    let mut lost: Vec<(usize, Found<'_>)> = found
+    let mut lost: Vec<(usize, WorstVariant<'_>)> = found
         .into_iter()
         .filter(|(_, own)| own.flipped || own.loss > 0.0)
         .collect();
@@ -68,12 +69,12 @@ pub(super) fn items(
             .partial_cmp(&(a.flipped, a.loss))
             .unwrap_or(std::cmp::Ordering::Equal)
     });
-    lost.truncate(compared.options.worst);
-    let [old_texts, texts] = compared.sides.map(|side| Texts::new(side.items, dataset));
+    lost.truncate(inputs.options.worst);
+    let [old_texts, texts] = inputs.sides.map(|side| Texts::new(side.items, dataset));
     lost.into_iter()
         .map(|(item, own)| {
-            let (_, transformation, seed) = own.place;
-            let [old, new] = own.told;
+            let (_, transformation, seed) = own.key;
+            let [old, new] = own.descriptions;
             let transformed = |texts: &Texts<'_>| match transformation {
                 None => Vec::new(),
                 Some(_) => texts.of(transformation, seed, item),
@@ -134,7 +135,7 @@ fn margin(right: Right, evidence: &Evidence, item: usize) -> Option<f64> {
 }
 
 /// The result of an encoder on an item, as text.
-fn told(right: Option<Right>, scored: &ScoredItems<'_>, item: usize) -> String {
+fn description(right: Option<Right>, scored: &ScoredItems<'_>, item: usize) -> String {
     if let Some(lists) = scored.lists {
         return ranked(lists, scored, item);
     }

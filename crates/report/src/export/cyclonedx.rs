@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Measured, measured};
+use super::{EncoderFigure, measured};
 use crate::{DatasetInfo, EncoderInfo, GateReport, GateVerdict, Report};
 
 /// A bill of materials (JSON, CycloneDX 1.6): each encoder with its weights, the data sets, and its
@@ -107,7 +107,7 @@ fn gate_properties(gate: &GateReport, encoder: &str) -> Vec<Value> {
 }
 
 /// A metric. CycloneDX writes its numbers as text.
-fn metric(measured: &Measured<'_>) -> Value {
+fn metric(measured: &EncoderFigure<'_>) -> Value {
     let number = |value: f64| format!("{value:.4}");
     let (kind, drawn) = match (measured.moved, measured.interval) {
         (false, _) => ("main score x 100", None),

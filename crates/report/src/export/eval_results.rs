@@ -32,7 +32,7 @@ pub struct Entry {
     pub date: String,
     /// The location of the report.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Place>,
+    pub source: Option<ReportLink>,
     /// The scored texts, and the scores under transformations.
     pub notes: String,
 }
@@ -49,7 +49,7 @@ pub struct Benchmark {
 
 /// The location of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Place {
+pub struct ReportLink {
     pub url: String,
     /// Its display name.
     pub name: &'static str,
@@ -74,7 +74,7 @@ pub fn eval_results(report: &Report, encoder: &str, url: Option<&str>) -> Option
                 // The same number of digits as mteb writes.
                 value: (measured.original * 1e5).round() / 1e5,
                 date: report.run.finished.to_string(),
-                source: url.map(|url| Place {
+                source: url.map(|url| ReportLink {
                     url: url.to_owned(),
                     name: "Isomer report",
                 }),

@@ -15,7 +15,7 @@ pub use eval_results::{EvalResults, eval_results};
 pub use model_card::model_card;
 
 /// A number of an encoder over all data sets.
-struct Measured<'a> {
+struct EncoderFigure<'a> {
     /// The variant of the texts: `original`, `total`, an axis or a transformation.
     of: String,
     /// The score, or the change in points.
@@ -34,8 +34,8 @@ fn intervals(moved: &Moved) -> impl Iterator<Item = (&DeltaInterval, &'static st
 }
 
 /// The numbers of an encoder: its score on the original texts, then its changes.
-fn measured(profile: &EncoderProfile) -> Vec<Measured<'_>> {
-    let mut all = vec![Measured {
+fn measured(profile: &EncoderProfile) -> Vec<EncoderFigure<'_>> {
+    let mut all = vec![EncoderFigure {
         of: "original".to_owned(),
         value: profile.original,
         moved: false,
@@ -55,7 +55,7 @@ fn measured(profile: &EncoderProfile) -> Vec<Measured<'_>> {
         if said.is_empty() {
             said.push(None);
         }
-        all.extend(said.into_iter().map(|interval| Measured {
+        all.extend(said.into_iter().map(|interval| EncoderFigure {
             of: of.clone(),
             value: moved.delta,
             moved: true,

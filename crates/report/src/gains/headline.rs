@@ -51,7 +51,7 @@ fn of_encoder(task: &TaskGains, encoder: &str) -> Option<String> {
     };
     let name = best.setting.as_deref().unwrap_or_default();
     let found = gain.intervals.items.as_ref();
-    let told = match found {
+    let sentence = match found {
         Some(found) if found.low > 0.0 => "it gains",
         Some(found) if found.high < 0.0 => "it loses",
         Some(_) => "neither a gain nor a loss is shown",
@@ -63,7 +63,7 @@ fn of_encoder(task: &TaskGains, encoder: &str) -> Option<String> {
         many => format!("best of {many} settings is {name}, with"),
     };
     Some(format!(
-        "{encoder} on {data}: {first} {} points{found} over {}; {told}{}.",
+        "{encoder} on {data}: {first} {} points{found} over {}; {sentence}{}.",
         signed(gain.value),
         fine(plain.score),
         if augmented.len() > 1 {

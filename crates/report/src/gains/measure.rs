@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use super::model::{CosineRow, Gain, GainCell, GainInput, GainStrata, MeanCosine, Stratum};
 use crate::{
     evidence::{
-        Evidence, Prepared,
-        interval::{DeltaIntervals, Resampled, over_groups},
+        Evidence, PreparedEvidence,
+        interval::{DeltaIntervals, ResampledDifference, over_groups},
         resample::Clusters,
         subset::Mask,
     },
@@ -75,7 +75,7 @@ pub(super) fn mean_gain(groups: &[Vec<usize>], gains: &[f64], all: Option<&[&Rep
         .map(|own| own.iter().map(|d| gains[*d]).sum::<f64>() / own.len() as f64)
         .collect();
     let resampled = all.and_then(|all| over_datasets(groups, all, sum));
-    let error = resampled.as_ref().map(Resampled::standard_error);
+    let error = resampled.as_ref().map(ResampledDifference::standard_error);
     Gain {
         value: of_groups.iter().sum::<f64>() / of_groups.len() as f64,
         intervals: DeltaIntervals {
@@ -139,7 +139,7 @@ pub(super) fn strata(plain: &GainCell, augmented: &GainCell) -> Vec<GainStrata> 
     values
         .filter(|(_, values)| values.len() == before.items())
         .map(|(by, values)| {
-            let divided = Divided {
+            let divided = ScorePair {
                 before,
                 after,
                 clusters: &plain.clusters,
@@ -193,14 +193,14 @@ fn parts(values: &[Option<f64>], used: &[bool], least: usize, most: usize) -> Ve
 }
 
 /// Two scores on the same items.
-struct Divided<'a> {
+struct ScorePair<'a> {
     before: &'a Evidence,
     after: &'a Evidence,
     clusters: &'a [u32],
     name: &'a str,
 }
 
-impl Divided<'_> {
+impl ScorePair<'_> {
     fn stratum(&self, values: &[Option<f64>], mask: &Mask) -> Stratum {
         let own = || {
             values
@@ -209,12 +209,12 @@ impl Divided<'_> {
                 .filter_map(|(value, kept)| value.filter(|_| *kept))
         };
         let weights: Vec<f64> = mask.iter().map(|kept| f64::from(u8::from(*kept))).collect();
-        let (before, after) = (Prepared::new(self.before), Prepared::new(self.after));
-        let score = |prepared: &Prepared<'_>| prepared.score(&weights).map(|score| score * 100.0);
+        let (before, after) = (PreparedEvidence::new(self.before), PreparedEvidence::new(self.after));
+        let score = |prepared: &PreparedEvidence<'_>| prepared.score(&weights).map(|score| score * 100.0);
         let (plain, augmented) = (score(&before), score(&after));
         let gain = plain.zip(augmented).map(|(plain, augmented)| augmented - plain);
         let difference = |weights: &[f64]| -> f64 {
-            let score = |prepared: &Prepared<'_>| prepared.score(weights).unwrap_or(f64::NAN);
+            let score = |prepared: &PreparedEvidence<'_>| prepared.score(weights).unwrap_or(f64::NAN);
             (score(&after) - score(&before)) * 100.0
         };
         Stratum {
@@ -235,14 +235,14 @@ impl Divided<'_> {
         let used = self.before.used();
         let halves = parts(values, &used, STRATUM, 2);
         let [lower, upper] = halves.as_slice() else { return None };
-        let (before, after) = (Prepared::new(self.before), Prepared::new(self.after));
+        let (before, after) = (PreparedEvidence::new(self.before), PreparedEvidence::new(self.after));
         let on = |weights: &[f64], half: &Mask| -> f64 {
             let own: Vec<f64> = weights
                 .iter()
                 .zip(half)
                 .map(|(weight, kept)| if *kept { *weight } else { 0.0 })
                 .collect();
-            let score = |prepared: &Prepared<'_>| prepared.score(&own).unwrap_or(f64::NAN);
+            let score = |prepared: &PreparedEvidence<'_>| prepared.score(&own).unwrap_or(f64::NAN);
             (score(&after) - score(&before)) * 100.0
         };
         let difference = |weights: &[f64]| on(weights, upper) - on(weights, lower);
@@ -264,7 +264,7 @@ impl Divided<'_> {
         used: &[bool],
         estimate: f64,
         difference: &(dyn Fn(&[f64]) -> f64 + Sync),
-    ) -> Option<Resampled> {
+    ) -> Option<ResampledDifference> {
         let clusters = Clusters::among(self.clusters, used, self.name);
         let values: Vec<f64> = (0..resamples(self.before.points()))
             .into_par_iter()
@@ -273,7 +273,7 @@ impl Divided<'_> {
                 difference(weights)
             })
             .collect();
-        Resampled::new(estimate, &values, clusters.len(), clusters.effective() - 1.0)
+        ResampledDifference::new(estimate, &values, clusters.len(), clusters.effective() - 1.0)
     }
 }
 

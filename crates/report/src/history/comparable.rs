@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HistoryError, HistoryOptions, HistoryReference, LeftOutRun};
-use crate::{EncoderInfo, Report, items::Place};
+use crate::{EncoderInfo, Report, items::ScoreKey};
 
 /// The checks that are compared.
-pub(super) struct Kept<'a> {
+pub(super) struct ComparableChecks<'a> {
     /// The reports, earliest first.
     pub(super) reports: Vec<&'a Report>,
     /// The check that determines comparability of the others.
@@ -14,7 +14,7 @@ pub(super) struct Kept<'a> {
     pub(super) reference: HistoryReference,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> ComparableChecks<'a> {
     /// The reference of a release: a report and an encoder in it. `None` for the first release, if
     /// it is itself the reference of the others.
     pub(super) fn compared_with(&self, report: &'a Report) -> Option<(&'a Report, &str)> {
@@ -34,7 +34,7 @@ pub(super) fn kept<'a>(
     encoder: &str,
     reports: &'a [Report],
     options: &HistoryOptions,
-) -> Result<(Kept<'a>, Vec<LeftOutRun>), HistoryError> {
+) -> Result<(ComparableChecks<'a>, Vec<LeftOutRun>), HistoryError> {
     let mut seen = BTreeSet::new();
     let mut own: Vec<&Report> = reports
         .iter()
@@ -97,7 +97,7 @@ pub(super) fn kept<'a>(
         baseline: baseline.is_some(),
     };
     Ok((
-        Kept {
+        ComparableChecks {
             reports: chosen,
             newest,
             reference,
@@ -203,7 +203,7 @@ fn unlike(report: &Report, newest: &Report, encoder: &str, options: &HistoryOpti
 }
 
 /// The digest of the texts of every score.
-fn texts<'a>(report: &'a Report, encoder: &str) -> BTreeMap<Place<'a>, &'a str> {
+fn texts<'a>(report: &'a Report, encoder: &str) -> BTreeMap<ScoreKey<'a>, &'a str> {
     let id = info(report, encoder).map(|info| info.id.as_str());
     let own = report.scores.iter().filter(|row| Some(row.encoder.as_str()) == id);
     own.map(|row| {

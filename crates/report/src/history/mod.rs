@@ -15,15 +15,12 @@ pub use crate::releases::{
     HISTORY_SCHEMA, History, HistoryOptions, HistoryQuantity, HistoryReference, LeftOutRun, Release, ReleaseTest,
 };
 
-use self::comparable::Kept;
+use self::comparable::ComparableChecks;
 use crate::{
     GateVerdict, Report,
     format::{p_value, points, signed},
     profile::EncoderProfile,
-    stats::gate::{
-        Verdict,
-        releases::{fewest_datasets, release_alpha, release_test},
-    },
+    stats::gate::releases::{fewest_datasets, release_alpha, release_test},
 };
 
 /// The reason why a history cannot be computed.
@@ -85,8 +82,8 @@ impl Default for HistoryOptions {
 /// If an option is out of range, no report has the encoder, or none has the suite.
 pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Result<History, HistoryError> {
     check(&options)?;
-    let (kept, left_out) = comparable::kept(encoder, reports, &options)?;
-    let newest = kept.newest;
+    let (comparable_checks, left_out) = comparable::kept(encoder, reports, &options)?;
+    let newest = comparable_checks.newest;
     let groups = groups(newest);
     let mut history = History {
         schema: HISTORY_SCHEMA.to_owned(),
@@ -95,7 +92,7 @@ pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Re
         suite: newest.suite.name.clone(),
         suite_digest: newest.suite.digest.clone(),
         metrics: newest.suite.metrics.clone(),
-        reference: kept.reference.clone(),
+        reference: comparable_checks.reference.clone(),
         groups: groups.iter().map(|(name, _)| name.clone()).collect(),
         releases: Vec::new(),
         left_out,
@@ -104,9 +101,9 @@ pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Re
         options,
     };
     let mut look = history.options.earlier;
-    for report in &kept.reports {
+    for report in &comparable_checks.reports {
         let mut release = release(report, encoder);
-        if let Some(reference) = kept.compared_with(report) {
+        if let Some(reference) = comparable_checks.compared_with(report) {
             look += 1;
             let differences = differences(report, encoder, reference, &groups, history.options.of);
             release.test = Some(test(differences, &history.options, look)?);
@@ -114,7 +111,7 @@ pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Re
         history.releases.push(release);
     }
     distinguish(&mut history.releases);
-    history.notes = notes(&history, &kept);
+    history.notes = notes(&history, &comparable_checks);
     history.headline = headline(&history);
     Ok(history)
 }
@@ -247,11 +244,7 @@ fn test(
         }
     };
     let (_, found) = release_test(differences, options.margin, options.alpha, look).map_err(failed)?;
-    test.verdict = match found.verdict {
-        Verdict::Pass => GateVerdict::Pass,
-        Verdict::Undecided => GateVerdict::Undecided,
-        Verdict::Fail => GateVerdict::Fail,
-    };
+    test.verdict = found.verdict.into();
     (test.shift, test.p_value, test.p_inferior) = (found.shift, found.p_value, found.p_inferior);
     test.note = found.note;
     Ok(test)
@@ -314,7 +307,7 @@ fn is_commit(revision: &str) -> bool {
 }
 
 /// Notes for the reader.
-fn notes(history: &History, kept: &Kept<'_>) -> Vec<String> {
+fn notes(history: &History, comparable_checks: &ComparableChecks<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let looks = history.releases.iter().filter_map(|release| release.test.as_ref());
     if history.options.earlier == 0 && looks.clone().next().is_some() {
@@ -350,14 +343,14 @@ fn notes(history: &History, kept: &Kept<'_>) -> Vec<String> {
             first.1
         ));
     }
-    if !kept.reference.baseline && history.releases.len() > 1 {
+    if !comparable_checks.reference.baseline && history.releases.len() > 1 {
         notes.push("releases are compared with the first of them".to_owned());
     }
     notes
 }
 
 fn headline(history: &History) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     if let Some(last) = history.releases.last() {
         let transformed = last
             .transformed
@@ -366,7 +359,7 @@ fn headline(history: &History) -> Vec<String> {
             1 => "1 release".to_owned(),
             n => format!("{n} releases"),
         };
-        told.push(format!(
+        sentences.push(format!(
             "{releases}; the last scores {} on the original texts{transformed}.",
             points(last.original)
         ));
@@ -382,7 +375,7 @@ fn headline(history: &History) -> Vec<String> {
             GateVerdict::Invalid => "cannot be tested".to_owned(),
             GateVerdict::Undecided => format!("is not shown to be within {} points", history.options.margin),
         };
-        told.push(format!(
+        sentences.push(format!(
             "The last release (run {}) {verdict}: shift {} against {}, p {} at {:.2e} for look {}.",
             last.run,
             signed(test.shift),
@@ -397,12 +390,12 @@ fn headline(history: &History) -> Vec<String> {
         .map(|(release, _)| release.run.as_str())
         .collect();
     if !failed.is_empty() {
-        told.push(format!("Worse by the margin or more: {}.", failed.join(", ")));
+        sentences.push(format!("Worse by the margin or more: {}.", failed.join(", ")));
     }
     match history.left_out.len() {
         0 => {}
-        1 => told.push("1 check is left out; see why below.".to_owned()),
-        n => told.push(format!("{n} checks are left out; see why below.")),
+        1 => sentences.push("1 check is left out; see why below.".to_owned()),
+        n => sentences.push(format!("{n} checks are left out; see why below.")),
     }
-    told
+    sentences
 }

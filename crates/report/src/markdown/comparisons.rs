@@ -63,10 +63,10 @@ fn places(page: &mut String, scope: &ScopeProfile) {
             .map(|one| {
                 let Some(tau) = one.tau else { return "–".to_owned() };
                 let sd = one.sd.map(|sd| format!("SD over data sets {}", fine3(sd)));
-                let told: Vec<String> = sd.into_iter().chain(one.reordered_text()).collect();
-                match told.as_slice() {
+                let details: Vec<String> = sd.into_iter().chain(one.reordered_text()).collect();
+                match details.as_slice() {
                     [] => fine3(tau),
-                    told => format!("{} ({})", fine3(tau), told.join("; ")),
+                    details => format!("{} ({})", fine3(tau), details.join("; ")),
                 }
             }),
     );
@@ -93,10 +93,10 @@ fn groups(page: &mut String, scope: &ScopeProfile) {
             .iter()
             .map(|one| format!("{} {} ({})", plain(&one.encoder), fine(one.average_rank), one.letters))
             .collect();
-        let told = test.note.clone().unwrap_or_else(|| encoders.join(", "));
+        let details = test.note.clone().unwrap_or_else(|| encoders.join(", "));
         let p = test.p_value.map_or("–".to_owned(), p_value);
         let cd = test.critical_difference.map_or("–".to_owned(), fine);
-        row(page, &[quantity(&test.quantity.name), p, cd, told]);
+        row(page, &[quantity(&test.quantity.name), p, cd, details]);
     }
     page.push('\n');
 }

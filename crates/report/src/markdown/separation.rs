@@ -45,13 +45,13 @@ pub(super) fn write(page: &mut String, report: &Report) {
     header(page, &cells, 2);
     for encoder in &separation.encoders {
         for one in encoder.rows() {
-            row(page, &told(encoder, one));
+            row(page, &row_cells(encoder, one));
         }
     }
     page.push('\n');
 }
 
-fn told(encoder: &EncoderSeparation, one: &SeparationRow) -> Vec<String> {
+fn row_cells(encoder: &EncoderSeparation, one: &SeparationRow) -> Vec<String> {
     vec![
         plain(&encoder.encoder),
         plain(&one.of_text()),

@@ -14,10 +14,10 @@ use super::{
     subsets::{self, Choice},
 };
 use crate::{
-    evidence::{Evidence, interval::Resampled},
+    evidence::{Evidence, interval::ResampledDifference},
     stats::gate::{
         bounded::Range,
-        items::{Cluster, Evidence as Known, Stratum},
+        items::{Cluster, Evidence as StratumEvidence, Stratum},
     },
 };
 
@@ -92,10 +92,10 @@ pub fn margin_strata(
     })?;
     for stratum in strata.iter_mut().filter(|_| same) {
         let freedom = match &stratum.evidence {
-            Known::Items { clusters, .. } => clusters.len() as f64,
-            Known::Measured { freedom, .. } => *freedom,
+            StratumEvidence::Items { clusters, .. } => clusters.len() as f64,
+            StratumEvidence::Measured { freedom, .. } => *freedom,
         };
-        stratum.evidence = Known::Measured {
+        stratum.evidence = StratumEvidence::Measured {
             estimate: 0.0,
             standard_error: 0.0,
             freedom,
@@ -109,7 +109,7 @@ fn each(
     grid: &Grid,
     datasets: &[usize],
     items: &[DatasetItems],
-    mut known: impl FnMut(usize, &DatasetItems) -> Result<Known, String>,
+    mut known: impl FnMut(usize, &DatasetItems) -> Result<StratumEvidence, String>,
 ) -> Result<Vec<Stratum>, String> {
     let mut of_dataset = |d: usize, weight: f64| {
         let own = items.get(d).ok_or_else(|| "its items are not known".to_owned())?;
@@ -137,9 +137,9 @@ fn of_scores(
     sum: &Sum,
     scored: Vec<(f64, &Evidence)>,
     range: Range,
-) -> Result<Known, String> {
+) -> Result<StratumEvidence, String> {
     if let Some(values) = values(sum, scored.iter().map(|(_, evidence)| *evidence)) {
-        return Ok(Known::Items {
+        return Ok(StratumEvidence::Items {
             clusters: clusters(&items.clusters, &values),
             range,
         });
@@ -200,11 +200,11 @@ pub(crate) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
 }
 
 /// A figure with its standard error over resamples.
-pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
+pub(super) fn known(resampled: Option<ResampledDifference>) -> Result<StratumEvidence, String> {
     let resampled = resampled.ok_or_else(|| "its score is undefined on too many resamples of its items".to_owned())?;
     let (estimate, standard_error, freedom) = (resampled.estimate(), resampled.standard_error(), resampled.freedom());
     if standard_error > 0.0 {
-        return Ok(Known::Measured {
+        return Ok(StratumEvidence::Measured {
             estimate,
             standard_error,
             freedom,
@@ -213,7 +213,7 @@ pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
     // No resample changes the figure. A change that none of the clusters shows may still exist, and
     // only their number bounds it.
     let clusters = (freedom + 1.0).round().max(1.0) as usize;
-    Ok(Known::Items {
+    Ok(StratumEvidence::Items {
         clusters: vec![Cluster::from(estimate); clusters],
         range: Range {
             low: -200.0,
@@ -255,7 +255,7 @@ mod tests {
         })
         .unwrap();
         match &found[0].evidence {
-            Known::Items { clusters, .. } => clusters.clone(),
+            StratumEvidence::Items { clusters, .. } => clusters.clone(),
             other => panic!("{other:?}"),
         }
     }
@@ -340,7 +340,7 @@ mod tests {
                 },
             );
             match &found.unwrap()[0].evidence {
-                Known::Items { clusters, range } => {
+                StratumEvidence::Items { clusters, range } => {
                     assert_eq!((range.low, range.high), (-100.0, 100.0));
                     clusters.iter().map(|one| one.sum).collect::<Vec<f64>>()
                 }
@@ -379,7 +379,7 @@ mod tests {
                 transformed: vec![vec![own.clone()]],
             })
         });
-        let Known::Measured {
+        let StratumEvidence::Measured {
             estimate,
             standard_error,
             ..

@@ -24,7 +24,7 @@ use crate::{
 const TARGETS: [ThresholdTarget; 2] = [ThresholdTarget::F1, ThresholdTarget::Precision { at: 0.95 }];
 
 /// A rewrite that was drawn for people.
-struct Drawn {
+struct RatedRewrite {
     /// Position in the population.
     position: usize,
     /// Mean of its raters; absent without a rating.
@@ -32,11 +32,11 @@ struct Drawn {
 }
 
 /// Everything that is known of the ratings.
-struct Rated<'a> {
+struct RatingSample<'a> {
     population: &'a Population<'a>,
     table: &'a RatingTable,
     /// Drawn rewrites that the judge accepts, and others.
-    drawn: [Vec<Drawn>; 2],
+    drawn: [Vec<RatedRewrite>; 2],
     /// One minus the confidence level.
     alpha: f64,
 }
@@ -47,7 +47,7 @@ pub(super) fn ratings(
     table: &RatingTable,
     options: &RatingOptions,
 ) -> Result<HumanRatings, RatingsError> {
-    let rated = Rated {
+    let rated = RatingSample {
         population,
         table,
         drawn: drawn(population, table, options.drawn_elsewhere),
@@ -88,11 +88,11 @@ pub(super) fn ratings(
 
 /// The rewrites that people had before them: of each verdict, those up to the last one with a
 /// rating, in the order of the draw.
-fn drawn(population: &Population<'_>, table: &RatingTable, elsewhere: bool) -> [Vec<Drawn>; 2] {
+fn drawn(population: &Population<'_>, table: &RatingTable, elsewhere: bool) -> [Vec<RatedRewrite>; 2] {
     population.strata().map(|stratum| {
-        let mut drawn: Vec<Drawn> = stratum
+        let mut drawn: Vec<RatedRewrite> = stratum
             .into_iter()
-            .map(|position| Drawn {
+            .map(|position| RatedRewrite {
                 position,
                 mean: mean_rating(&table.ratings[position]),
             })
@@ -111,7 +111,7 @@ fn mean_rating(ratings: &[f64]) -> Option<f64> {
     stats::mean(&given)
 }
 
-fn notes(population: &Population<'_>, rated: &Rated<'_>, options: &RatingOptions) -> Vec<String> {
+fn notes(population: &Population<'_>, rated: &RatingSample<'_>, options: &RatingOptions) -> Vec<String> {
     let mut notes = Vec::new();
     let passed_over = rated.drawn.iter().flatten().filter(|one| one.mean.is_none()).count();
     if passed_over > 0 {
@@ -138,7 +138,7 @@ fn notes(population: &Population<'_>, rated: &Rated<'_>, options: &RatingOptions
     notes
 }
 
-impl Rated<'_> {
+impl RatingSample<'_> {
     fn is_in(&self, position: usize, scope: Option<&str>) -> bool {
         scope.is_none_or(|scope| self.population.rewrites[position].judged.transformation == scope)
     }
@@ -157,11 +157,11 @@ impl Rated<'_> {
     fn counts(&self, stratum: usize, scope: Option<&str>) -> VerdictCounts {
         let rewrites = self.population.rewrites.iter().enumerate();
         let own = rewrites.filter(|(position, one)| one.accepted == (stratum == 0) && self.is_in(*position, scope));
-        let drawn: Vec<&Drawn> = self.drawn[stratum]
+        let drawn: Vec<&RatedRewrite> = self.drawn[stratum]
             .iter()
             .filter(|one| self.is_in(one.position, scope))
             .collect();
-        let count = |test: &dyn Fn(&Drawn) -> bool| drawn.iter().filter(|one| test(one)).count() as u64;
+        let count = |test: &dyn Fn(&RatedRewrite) -> bool| drawn.iter().filter(|one| test(one)).count() as u64;
         VerdictCounts {
             rewrites: own.count() as u64,
             drawn: drawn.len() as u64,

@@ -30,11 +30,11 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     columns.extend(grid.encoders.iter().map(|encoder| column("Score", encoder)));
     columns.extend([column("", "Average"), column("", "Edit distance")]);
     let rows = wordings.into_iter().map(|t| {
-        let told = &report.suite.transformations[t];
-        let name = if told.prompt_version.is_empty() {
-            &told.label
+        let worded = &report.suite.transformations[t];
+        let name = if worded.prompt_version.is_empty() {
+            &worded.label
         } else {
-            &told.prompt_version
+            &worded.prompt_version
         };
         let scores: Vec<f64> = (0..grid.encoders.len())
             .map(|e| {
@@ -49,7 +49,7 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
         cells.extend(scores.iter().map(|score| Cell::score(*score)));
         cells.push(Cell::score(mean(scores)));
         let names: Vec<&str> = similarity.iter().map(|d| grid.datasets[*d].as_str()).collect();
-        cells.push(match edit_distance(report, &told.label, &names) {
+        cells.push(match edit_distance(report, &worded.label, &names) {
             Some(distance) => Cell::shown(fine(distance), distance),
             None => Cell::default(),
         });

@@ -16,18 +16,7 @@ pub enum Texts {
     Accepted,
 }
 
-impl Texts {
-    pub const ALL: [Self; 3] = [Self::All, Self::Changed, Self::Accepted];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Changed => "changed",
-            Self::Accepted => "accepted",
-        }
-    }
-}
+isomer_names::names!(Texts { All = "all", Changed = "changed", Accepted = "accepted" });
 
 /// Correction of the chance of error when several encoders are judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,17 +29,7 @@ pub enum Adjust {
     Holm,
 }
 
-impl Adjust {
-    pub const ALL: [Self; 2] = [Self::None, Self::Holm];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Holm => "holm",
-        }
-    }
-}
+isomer_names::names!(Adjust { None = "none", Holm = "holm" });
 
 /// Quantity compared with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,31 +56,10 @@ pub enum Basis {
     Betting,
 }
 
-impl Basis {
-    /// Every basis that a rule may name.
-    pub const ALL: [Self; 6] = [
-        Self::Point,
-        Self::Bounded,
-        Self::SignedRank,
-        Self::Student,
-        Self::Bootstrap,
-        Self::StudentisedBootstrap,
-    ];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Point => "point",
-            Self::Bounded => "bounded",
-            Self::StudentisedBootstrap => "studentised-bootstrap",
-            Self::SignedRank => "signed-rank",
-            Self::Student => "student",
-            Self::Bootstrap => "bootstrap",
-            Self::ClopperPearson => "clopper-pearson",
-            Self::Betting => "betting",
-        }
-    }
-}
+isomer_names::names!(Basis {
+    Point = "point", Bounded = "bounded", SignedRank = "signed-rank", Student = "student",
+    Bootstrap = "bootstrap", StudentisedBootstrap = "studentised-bootstrap"
+} ClopperPearson = "clopper-pearson", Betting = "betting");
 
 /// Unit of sampling, which a rule's chance of error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,18 +72,11 @@ pub enum Unit {
     Group,
 }
 
+isomer_names::names!(Unit { Item = "item", Group = "group" });
+
 impl Unit {
-    pub const ALL: [Self; 2] = [Self::Item, Self::Group];
     /// With fewer groups than this, a rule that names no unit counts items.
     pub const FEWEST_GROUPS: usize = 6;
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Item => "item",
-            Self::Group => "group",
-        }
-    }
 
     /// In words, e.g. `these data sets, other items`.
     pub fn words(self) -> &'static str {
@@ -152,15 +103,4 @@ pub enum OnUndecided {
     Fail,
 }
 
-impl OnUndecided {
-    pub const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Fail];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
+isomer_names::names!(OnUndecided { Block = "block", Warn = "warn", Fail = "fail" });

@@ -15,20 +15,11 @@ pub enum Scale {
     Fluency,
 }
 
-impl Scale {
-    pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
+isomer_names::names!(Scale { Similarity = "similarity", Quality = "quality", Fluency = "fluency" });
 
+impl Scale {
     /// Default of the lowest rating of an accepted rewrite (HTEB's threshold for human ratings).
     pub const ACCEPT: f64 = 3.0;
-
-    /// As a suite and the command line spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Similarity => "similarity",
-            Self::Quality => "quality",
-            Self::Fluency => "fluency",
-        }
-    }
 
     /// Lowest and highest rating.
     pub fn range(self) -> (u8, u8) {

@@ -17,16 +17,6 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    pub const ALL: [Self; 4] = [Self::Ok, Self::Recovered, Self::KeptOriginal, Self::Failed];
-
-    /// As the transform service names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Recovered => "recovered",
-            Self::KeptOriginal => "kept_original",
-            Self::Failed => "failed",
-        }
-    }
-}
+isomer_names::names!(Outcome {
+    Ok = "ok", Recovered = "recovered", KeptOriginal = "kept_original", Failed = "failed"
+});

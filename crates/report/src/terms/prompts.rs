@@ -39,16 +39,9 @@ pub enum Part {
     Text,
 }
 
-impl Part {
-    /// As a report and a proto spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Document => "document",
-            Self::Text => "text",
-        }
-    }
+isomer_names::names!(Part { Query = "query", Document = "document", Text = "text" });
 
+impl Part {
     /// The part of a text of a task.
     pub fn of(task: TaskType, role: Role) -> Self {
         match (task, role) {

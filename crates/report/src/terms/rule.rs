@@ -412,15 +412,9 @@ impl Measure {
     }
 }
 
-impl MeasureUnit {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Points => "points",
-            Self::Percent => "percent",
-            Self::Share => "share",
-        }
-    }
+isomer_names::names!(MeasureUnit { Points = "points", Percent = "percent", Share = "share" });
 
+impl MeasureUnit {
     /// A value beside its limit, with a percent sign but without the word `points`.
     pub(crate) fn number(self, value: f64, limit: f64) -> String {
         match self {

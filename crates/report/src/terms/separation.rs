@@ -24,29 +24,14 @@ pub enum Kind {
     Distractors,
 }
 
+isomer_names::names!(Kind {
+    Negation = "negation", Number = "number", Antonym = "antonym", Entity = "entity", MultiSwap = "multi_swap",
+    Distractors = "distractors"
+});
+
 impl Kind {
-    pub const ALL: [Self; 6] = [
-        Self::Negation,
-        Self::Number,
-        Self::Antonym,
-        Self::Entity,
-        Self::MultiSwap,
-        Self::Distractors,
-    ];
     /// The kinds of a run that names none: those made by rules of this service.
     pub const DEFAULT: [Self; 4] = [Self::Negation, Self::Number, Self::Antonym, Self::Entity];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Negation => "negation",
-            Self::Number => "number",
-            Self::Antonym => "antonym",
-            Self::Entity => "entity",
-            Self::MultiSwap => "multi_swap",
-            Self::Distractors => "distractors",
-        }
-    }
 
     pub fn title(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use super::model::{ScoreKind, SetPrompt, ThresholdOptions};
 use crate::{
     DatasetInfo, Report, RunItems,
     evidence::{Evidence, resample::Clusters},
-    items::{ItemsOfScore, Place},
+    items::{ItemsOfScore, ScoreKey},
     stats::{
         folds::folds,
         threshold::{Point, Points},
@@ -29,7 +29,7 @@ pub(super) struct Run<'a> {
 }
 
 /// A data set with the decisions from which an encoder's thresholds are chosen.
-pub(super) struct OfDataset<'a> {
+pub(super) struct DatasetDecisions<'a> {
     pub(super) info: &'a DatasetInfo,
     pub(super) score: ScoreKind,
     pub(super) prompts: Vec<SetPrompt>,
@@ -67,25 +67,25 @@ pub(super) fn of_dataset<'a>(
     run: Run<'a>,
     info: &'a DatasetInfo,
     options: &ThresholdOptions,
-) -> Result<OfDataset<'a>, String> {
+) -> Result<DatasetDecisions<'a>, String> {
     let score = kind(info.task, options)?;
     let own = run.items.dataset(&info.name).ok_or("its items are not kept")?;
     let items = run.items.of_encoder(run.encoder);
-    let texts = |place: (Option<&str>, Option<u64>)| {
+    let texts = |key: (Option<&str>, Option<u64>)| {
         let mut variants = own.variants.iter();
         variants
-            .find(|one| one.transformation.as_deref() == place.0 && one.seed == place.1)
+            .find(|one| one.transformation.as_deref() == key.0 && one.seed == key.1)
             .map(|one| one.texts.as_slice())
     };
     let originals = texts((None, None));
-    let read = |place: Place<'_>| -> Result<SeedPoints, String> {
-        let found = items.get(&place).ok_or("it has no score of some of its texts")?;
+    let read = |key: ScoreKey<'_>| -> Result<SeedPoints, String> {
+        let found = items.get(&key).ok_or("it has no score of some of its texts")?;
         let (points, missed) = points(found, info.task, options)?;
         if missed.len() != own.clusters.len() {
             return Err("its items do not fit its scores".to_owned());
         }
-        let changed = place.1.and_then(|label| {
-            let (before, after) = (originals?, texts((Some(label), place.2))?);
+        let changed = key.1.and_then(|label| {
+            let (before, after) = (originals?, texts((Some(label), key.2))?);
             let differs = |(before, after): (&Vec<u32>, &Vec<u32>)| {
                 before.len() == after.len() && before.iter().zip(after).all(|(before, after)| before != after)
             };
@@ -117,7 +117,7 @@ pub(super) fn of_dataset<'a>(
         .get(&(info.name.as_str(), None, None))
         .and_then(|one| one.lists.as_ref())
         .filter(|_| score == ScoreKind::SearchSimilarity);
-    Ok(OfDataset {
+    Ok(DatasetDecisions {
         info,
         score,
         prompts: prompts(run, &info.name),
@@ -234,7 +234,7 @@ pub(super) fn prompts(run: Run<'_>, dataset: &str) -> Vec<SetPrompt> {
 
 /// Several data sets, with items numbered consecutively.
 pub(super) struct Scope<'a> {
-    pub(super) datasets: Vec<&'a OfDataset<'a>>,
+    pub(super) datasets: Vec<&'a DatasetDecisions<'a>>,
     /// First item of each data set.
     starts: Vec<u32>,
     pub(super) items: usize,
@@ -246,7 +246,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(datasets: Vec<&'a OfDataset<'a>>) -> Self {
+    pub(super) fn new(datasets: Vec<&'a DatasetDecisions<'a>>) -> Self {
         let (mut starts, mut clusters, mut draws): (Vec<u32>, Vec<u32>, Vec<Clusters>) = Default::default();
         let mut next = 0;
         for own in &datasets {
@@ -317,17 +317,17 @@ impl<'a> Scope<'a> {
     /// texts, whichever the run provides; absent for the originals.
     pub(super) fn unchanged(&self, variant: usize) -> Option<f64> {
         let (mut same, mut of) = (0, 0);
-        let mut told: f64 = 0.0;
+        let mut measured: f64 = 0.0;
         for own in &self.datasets {
             let variant = &own.variants[variant];
-            told = told.max(variant.unchanged?);
+            measured = measured.max(variant.unchanged?);
             for changed in variant.seeds.iter().filter_map(|seed| seed.changed.as_ref()) {
                 same += changed.iter().filter(|changed| !**changed).count();
                 of += changed.len();
             }
         }
         let counted = if of == 0 { 0.0 } else { same as f64 / of as f64 };
-        Some(counted.max(told))
+        Some(counted.max(measured))
     }
 
     /// Positives and negatives among the decisions on original texts, including those without a

@@ -4,13 +4,13 @@ use super::model::{Rate, TargetMet, ThresholdRow, ThresholdSet, ThresholdTarget,
 use crate::format::{fine3, share};
 
 pub(super) fn sentences(all: &Thresholds) -> Vec<String> {
-    let mut told: Vec<String> = all
+    let mut next_sentences: Vec<String> = all
         .sets
         .iter()
         .flat_map(|set| of_set(set, all.options.target))
         .collect();
     for map in &all.maps {
-        told.push(format!(
+        next_sentences.push(format!(
             "Scores of {} map to those of {} with an error of {} (root mean square, cross-validated); without a map it is {}.",
             map.from.encoder,
             all.encoder.encoder,
@@ -18,7 +18,7 @@ pub(super) fn sentences(all: &Thresholds) -> Vec<String> {
             fine3(map.of_no_map.rmse)
         ));
     }
-    told
+    next_sentences
 }
 
 /// The target in words.
@@ -41,9 +41,9 @@ fn rate(row: &ThresholdRow, of: ThresholdTarget) -> Option<(&'static str, &Rate)
 }
 
 fn of_set(set: &ThresholdSet, of: ThresholdTarget) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut next_sentences = Vec::new();
     if let Some(original) = set.rows.first() {
-        told.push(format!(
+        next_sentences.push(format!(
             "{}: at {} (for the {}) precision is {} and recall {} on the original texts{}.",
             set.name,
             fine3(set.threshold),
@@ -65,7 +65,7 @@ fn of_set(set: &ThresholdSet, of: ThresholdTarget) -> Vec<String> {
         })
         .collect();
     if !missed.is_empty() {
-        told.push(format!(
+        next_sentences.push(format!(
             "{}: the target is missed under {}.",
             set.name,
             missed.join(", ")
@@ -80,15 +80,15 @@ fn of_set(set: &ThresholdSet, of: ThresholdTarget) -> Vec<String> {
             .unwrap_or(1.0)
             .total_cmp(&b.rates.recall.value.unwrap_or(1.0))
     }) {
-        told.push(format!(
+        next_sentences.push(format!(
             "{}: recall is lowest under {}, {}.",
             set.name,
             row.transformation.as_deref().unwrap_or("original"),
             shown(&row.rates.recall)
         ));
     }
-    told.extend(set.notes.iter().map(|note| format!("{}: {note}.", set.name)));
-    told
+    next_sentences.extend(set.notes.iter().map(|note| format!("{}: {note}.", set.name)));
+    next_sentences
 }
 
 fn held(row: &ThresholdRow, of: ThresholdTarget) -> String {

@@ -1,7 +1,7 @@
 //! A non-decreasing map from an earlier encoder's scores to the current one's, on the same pairs.
 
 use super::{
-    decisions::{FOLDS, OfDataset, Run, Scope, of_dataset},
+    decisions::{DatasetDecisions, FOLDS, Run, Scope, of_dataset},
     measure::{alone, rates},
     model::{
         Knot, MapError, MappedThreshold, ScoreKind, ScoreMap, ScoredEncoder, ThresholdOptions, TransformationMapError,
@@ -9,7 +9,7 @@ use super::{
     },
 };
 use crate::{
-    diff::comparable::Shared,
+    diff::comparable::SharedParts,
     stats::{
         isotonic::{Isotonic, cross_validated},
         mean, quantile, spearman,
@@ -24,8 +24,8 @@ const FEWEST_PAIRS: usize = 30;
 /// over all of them if their prompts are the same, else one for each.
 pub(super) fn maps(
     [old, new]: [Run<'_>; 2],
-    shared: &Shared,
-    [from, _]: [&ScoredEncoder; 2],
+    shared: &SharedParts,
+    from: &ScoredEncoder,
     options: &ThresholdOptions,
 ) -> (Vec<ScoreMap>, Vec<WithoutThreshold>) {
     // Graded pairs are mapped too, because a map uses no labels.
@@ -67,7 +67,7 @@ pub(super) fn maps(
             }),
         }
     }
-    let same = |all: &[OfDataset<'_>]| all.windows(2).all(|two| two[0].prompts == two[1].prompts);
+    let same = |all: &[DatasetDecisions<'_>]| all.windows(2).all(|two| two[0].prompts == two[1].prompts);
     let all: Vec<usize> = (0..news.len()).collect();
     let groups: Vec<&[usize]> = if same(&olds) && same(&news) {
         all.chunks(all.len().max(1)).collect()
@@ -76,7 +76,8 @@ pub(super) fn maps(
     };
     let mut maps = Vec::new();
     for group in groups {
-        let pick = |own: &'_ [OfDataset<'_>]| group.iter().map(|d| own[*d].info.name.clone()).collect::<Vec<_>>();
+        let pick =
+            |own: &'_ [DatasetDecisions<'_>]| group.iter().map(|d| own[*d].info.name.clone()).collect::<Vec<_>>();
         let sides = [
             group.iter().map(|d| &olds[*d]).collect::<Vec<_>>(),
             group.iter().map(|d| &news[*d]).collect::<Vec<_>>(),
@@ -93,8 +94,8 @@ pub(super) fn maps(
 }
 
 fn map(
-    [olds, news]: [Vec<&OfDataset<'_>>; 2],
-    shared: &Shared,
+    [olds, news]: [Vec<&DatasetDecisions<'_>>; 2],
+    shared: &SharedParts,
     from: &ScoredEncoder,
     options: &ThresholdOptions,
 ) -> Result<ScoreMap, String> {
@@ -142,7 +143,7 @@ fn map(
         of_no_map: error(old.iter().copied(), &new),
         folds: FOLDS,
         spearman: correlation,
-        transformations: transformations(&scopes, shared, (&old, &new))?,
+        transformations: transformations(&scopes, shared, &old, &new)?,
         thresholds: Vec::new(),
         not_mapped: Vec::new(),
     };
@@ -162,8 +163,9 @@ fn map(
 /// function fitted on the other folds.
 fn transformations(
     scopes: &[Scope<'_>; 2],
-    shared: &Shared,
-    (old, new): (&[f64], &[f64]),
+    shared: &SharedParts,
+    old: &[f64],
+    new: &[f64],
 ) -> Result<Vec<TransformationMapError>, String> {
     let folds = &scopes[1].folds;
     let functions: Vec<Isotonic> = (0..FOLDS)
@@ -185,11 +187,11 @@ fn transformations(
             // The runs have different seeds; the shared ones are not distinguished here.
             continue;
         }
-        let (mut told, mut real, mut beyond) = (Vec::new(), Vec::new(), 0);
+        let (mut estimate, mut real, mut beyond) = (Vec::new(), Vec::new(), 0);
         for (old, new) in of_old.iter().zip(&of_new) {
             for ((x, y), fold) in old.iter().zip(new).zip(folds) {
                 let (low, high) = functions[*fold].domain();
-                told.push(functions[*fold].at(*x));
+                estimate.push(functions[*fold].at(*x));
                 real.push(*y);
                 beyond += usize::from(*x < low || *x > high);
             }
@@ -197,7 +199,7 @@ fn transformations(
         all.push(TransformationMapError {
             transformation: label.clone(),
             beyond: beyond as f64 / real.len().max(1) as f64,
-            error: error(told, &real),
+            error: error(estimate, &real),
         });
     }
     Ok(all)
@@ -205,7 +207,7 @@ fn transformations(
 
 /// The earlier encoder's threshold, mapped, and its rates.
 fn mapped(
-    [old, new]: [&OfDataset<'_>; 2],
+    [old, new]: [&DatasetDecisions<'_>; 2],
     fitted: &Isotonic,
     options: &ThresholdOptions,
 ) -> Result<MappedThreshold, String> {
@@ -225,11 +227,11 @@ fn mapped(
     })
 }
 
-fn error(told: impl IntoIterator<Item = f64>, real: &[f64]) -> MapError {
-    let mut apart: Vec<f64> = told
+fn error(estimate: impl IntoIterator<Item = f64>, real: &[f64]) -> MapError {
+    let mut apart: Vec<f64> = estimate
         .into_iter()
         .zip(real)
-        .map(|(told, real)| (told - real).abs())
+        .map(|(estimate, real)| (estimate - real).abs())
         .collect();
     let n = apart.len().max(1) as f64;
     let squares: f64 = apart.iter().map(|d| d * d).sum();

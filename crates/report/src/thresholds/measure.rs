@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::{
     ThresholdTarget,
-    decisions::{FEWEST, FOLDS, OfDataset, Scope},
+    decisions::{DatasetDecisions, FEWEST, FOLDS, Scope},
     model::{
         DecisionCounts, Rate, Rates, Restored, ScoreInterval, ScoreKind, TargetMet, ThresholdLanguage,
         ThresholdOptions, ThresholdRow, ThresholdSet,
@@ -16,7 +16,7 @@ use crate::{
     profile::{LEVEL, resamples},
     stats::{
         clopper_pearson_lower, clustered_proportion, quantile,
-        threshold::{Chosen, Counts, NoThreshold, Points, Target},
+        threshold::{Counts, NoThreshold, Points, Target, ThresholdChoice},
     },
 };
 
@@ -37,7 +37,7 @@ pub(super) fn target(of: ThresholdTarget) -> Target {
 /// The reason why there is none.
 pub(super) fn set(
     name: &str,
-    datasets: Vec<&OfDataset<'_>>,
+    datasets: Vec<&DatasetDecisions<'_>>,
     options: &ThresholdOptions,
 ) -> Result<ThresholdSet, String> {
     let first = *datasets.first().ok_or("it has no data sets")?;
@@ -138,14 +138,14 @@ fn notes(set: &ThresholdSet, scope: &Scope<'_>) -> Vec<String> {
 ///
 /// # Errors
 /// The reason why there is none.
-pub(super) fn alone(own: &OfDataset<'_>, options: &ThresholdOptions) -> Result<f64, String> {
+pub(super) fn alone(own: &DatasetDecisions<'_>, options: &ThresholdOptions) -> Result<f64, String> {
     let scope = Scope::new(vec![own]);
     enough(&scope)?;
     let points = scope.points(0, false).ok_or("its items are not kept")?;
     let found = points.choose(target(options.target), &vec![1.0; scope.items]);
     found
         .map(|found| found.threshold)
-        .map_err(|why| told(why, options.target))
+        .map_err(|why| reason_text(why, options.target))
 }
 
 fn enough(scope: &Scope<'_>) -> Result<(), String> {
@@ -161,7 +161,7 @@ fn enough(scope: &Scope<'_>) -> Result<(), String> {
 /// The choice of a threshold, and the thresholds chosen.
 struct Chooser<'a> {
     target: ThresholdTarget,
-    chosen: Chosen,
+    chosen: ThresholdChoice,
     originals: Points,
     /// For each fold, the threshold chosen on the other folds.
     of_folds: Vec<Option<f64>>,
@@ -177,7 +177,7 @@ impl<'a> Chooser<'a> {
         let even = vec![1.0; scope.items];
         let chosen = originals
             .choose(target(options.target), &even)
-            .map_err(|why| told(why, options.target))?;
+            .map_err(|why| reason_text(why, options.target))?;
         let of_folds = (0..FOLDS)
             .map(|fold| {
                 let weights: Vec<f64> = scope
@@ -326,7 +326,7 @@ impl<'a> Chooser<'a> {
         let even = vec![1.0; self.scope.items];
         let found = points
             .choose(target(self.target), &even)
-            .map_err(|why| told(why, self.target))?;
+            .map_err(|why| reason_text(why, self.target))?;
         let changes: Vec<f64> = self
             .over_resamples(&points)
             .iter()
@@ -417,7 +417,7 @@ fn too_few(rate: &Rate, at: f64, least: bool) -> Option<String> {
     ))
 }
 
-fn told(why: NoThreshold, of: ThresholdTarget) -> String {
+fn reason_text(why: NoThreshold, of: ThresholdTarget) -> String {
     match (why, of) {
         (NoThreshold::Unreachable { best }, ThresholdTarget::Precision { at }) => {
             format!("no threshold has a precision of {at}; the best that accepts a positive has {best:.3}")

@@ -25,7 +25,7 @@ pub use model::{
 
 pub(crate) use headline::target;
 
-use self::decisions::{OfDataset, Run, of_dataset};
+use self::decisions::{DatasetDecisions, Run, of_dataset};
 use crate::{
     EncoderInfo,
     diff::{DiffError, Side, comparable, side_fits},
@@ -57,14 +57,14 @@ pub enum ThresholdError {
         known: String,
     },
     /// No data set has a threshold.
-    #[error("no data set of the run has a threshold:\n  {}", told(without))]
+    #[error("no data set of the run has a threshold:\n  {}", omissions(without))]
     Nothing {
         /// The reasons.
         without: Vec<WithoutThreshold>,
     },
 }
 
-fn told(without: &[WithoutThreshold]) -> String {
+fn omissions(without: &[WithoutThreshold]) -> String {
     let all: Vec<String> = without.iter().map(|one| format!("{}: {}", one.name, one.why)).collect();
     all.join("\n  ")
 }
@@ -116,10 +116,19 @@ pub fn thresholds(
         }
     }
     let mut sets = Vec::new();
-    for own in &found {
-        add(&own.info.name, vec![own], &options, (&mut sets, &mut without));
+    let alone = found.iter().map(|own| Ok((own.info.name.as_str(), vec![own])));
+    for group in alone.chain(pooled(&found)) {
+        let set = group.and_then(|(name, datasets)| {
+            measure::set(name, datasets, &options).map_err(|why| WithoutThreshold {
+                name: name.to_owned(),
+                why,
+            })
+        });
+        match set {
+            Ok(set) => sets.push(set),
+            Err(missing) => without.push(missing),
+        }
     }
-    pooled(&found, &options, (&mut sets, &mut without));
     if sets.is_empty() {
         return Err(ThresholdError::Nothing { without });
     }
@@ -139,9 +148,9 @@ pub fn thresholds(
         side_fits("OLD", old)?;
         let from = scored("OLD", old)?;
         let rows = [old, new].map(|side| comparable::rows(side.report, side.encoder));
-        let shared = comparable::shared((old.report, &rows[0]), (new.report, &rows[1]), all.options.shared, None)?;
+        let shared = comparable::shared(old.report, new.report, &rows, all.options.shared, None)?;
         let runs = [run_of(old), run];
-        (all.maps, all.not_mapped) = map::maps(runs, &shared, [&from, &all.encoder], &all.options);
+        (all.maps, all.not_mapped) = map::maps(runs, &shared, &from, &all.options);
         let differences = shared.differences.into_iter().map(|why| WithoutThreshold {
             name: "left out".to_owned(),
             why,
@@ -180,48 +189,34 @@ fn chosen(options: &ThresholdOptions, name: &str) -> bool {
     options.datasets.is_empty() || options.datasets.iter().any(|one| one == name)
 }
 
-fn add(
-    name: &str,
-    datasets: Vec<&OfDataset<'_>>,
-    options: &ThresholdOptions,
-    (sets, without): (&mut Vec<ThresholdSet>, &mut Vec<WithoutThreshold>),
-) {
-    match measure::set(name, datasets, options) {
-        Ok(set) => sets.push(set),
-        Err(why) => without.push(WithoutThreshold {
-            name: name.to_owned(),
-            why,
-        }),
-    }
-}
+/// The data sets that share a threshold, with its name, or the reason why there is none.
+type Group<'a> = Result<(&'a str, Vec<&'a DatasetDecisions<'a>>), WithoutThreshold>;
 
-/// One threshold over several data sets of a kind. Graded pairs are excluded, because gold scores
-/// have a different meaning in each data set.
-fn pooled(
-    found: &[OfDataset<'_>],
-    options: &ThresholdOptions,
-    (sets, without): (&mut Vec<ThresholdSet>, &mut Vec<WithoutThreshold>),
-) {
+/// The data sets of each kind with several. Graded pairs are excluded, because gold scores have a
+/// different meaning in each data set.
+fn pooled<'a>(found: &'a [DatasetDecisions<'a>]) -> Vec<Group<'a>> {
+    let mut groups = Vec::new();
     for (name, task) in [
         ("all pairs", TaskType::PairClassification),
         ("all searches", TaskType::Retrieval),
     ] {
-        let own: Vec<&OfDataset<'_>> = found.iter().filter(|own| own.info.task == task).collect();
+        let own: Vec<&DatasetDecisions<'_>> = found.iter().filter(|own| own.info.task == task).collect();
         if own.len() < 2 {
             continue;
         }
         if let Some(other) = own.iter().find(|one| one.prompts != own[0].prompts) {
-            without.push(WithoutThreshold {
+            groups.push(Err(WithoutThreshold {
                 name: name.to_owned(),
                 why: format!(
                     "{} and {} have other prompts, so that their scores are not on one scale",
                     own[0].info.name, other.info.name
                 ),
-            });
+            }));
             continue;
         }
-        add(name, own, options, (sets, without));
+        groups.push(Ok((name, own)));
     }
+    groups
 }
 
 fn run_of(side: Side<'_>) -> Run<'_> {

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use isomer_blobs::BlobStore;
 use object_store::memory::InMemory;
 
-use crate::{Digest, Hold, Holder, Holds, Kind, Policy, Step, Sweep, Swept, sweep};
+use crate::{Digest, Hold, Holder, Holds, Kind, Policy, Step, Sweep, SweepReport, sweep};
 
 /// Every blob without a holder is removed at once.
 const AT_ONCE: Policy = Policy {
@@ -37,7 +37,7 @@ fn run(holds: &Holds, id: &str) -> Hold {
 
 fn silent(_: Step) {}
 
-async fn removed(blobs: &BlobStore) -> Swept {
+async fn removed(blobs: &BlobStore) -> SweepReport {
     sweep(blobs, AT_ONCE, Sweep::Remove, &silent).await.unwrap()
 }
 

@@ -2,10 +2,10 @@
 //! of the items, without vectors.
 //!
 //! An *item* corresponds to a row of a data set: a pair, a query, a test text, a document, a
-//! summarised text. [`Evidence`] is kept with every score of a run. [`Prepared`] sorts it once and
-//! then computes the score for any item weights in one pass over the items. Weights are counts:
-//! weight 2 means that the row occurs twice, weight 0 that it is left out. With all weights 1, the
-//! result is the main score itself.
+//! summarised text. [`Evidence`] is kept with every score of a run. [`PreparedEvidence`] sorts it
+//! once and then computes the score for any item weights in one pass over the items. Weights are
+//! counts: weight 2 means that the row occurs twice, weight 0 that it is left out. With all weights
+//! 1, the result is the main score itself.
 //!
 //! Two things are held fixed: the classifier is not fitted again on other train rows, and documents
 //! are not clustered again. Other items of the data set would not change them. So weights give the
@@ -21,15 +21,15 @@ mod agreement;
 pub mod clusters;
 pub mod interval;
 mod permuted;
-mod prepared;
-mod ranked;
+mod prepared_evidence;
+mod rank_order;
 pub mod resample;
 pub mod subset;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use permuted::{correlations_within, precisions_within};
-pub use prepared::Prepared;
+pub use prepared_evidence::PreparedEvidence;
 
 use crate::chance::Chance;
 
@@ -178,9 +178,9 @@ impl Evidence {
     /// The score of these items, each counted as often as its weight. `None` if it is undefined on
     /// them.
     ///
-    /// To score many weightings, sort once with [`Prepared::new`].
+    /// To score many weightings, sort once with [`PreparedEvidence::new`].
     pub fn score(&self, weights: &[f64]) -> Option<f64> {
-        Prepared::new(self).score(weights)
+        PreparedEvidence::new(self).score(weights)
     }
 
     /// The score of all items: the main score.

@@ -4,8 +4,8 @@ use super::{
     Clustering, Evidence,
     agreement::{Numbers, Table},
     clusters::clusters,
-    prepared::{v_measure, widened},
-    ranked::Ranked,
+    prepared_evidence::{v_measure, widened},
+    rank_order::RankOrder,
 };
 use crate::chance::{Chance, affordable, shuffled};
 
@@ -35,7 +35,7 @@ fn number(n: usize) -> u32 {
 
 /// The ranks of values around their mean, as a vector of length 1; empty if all values are equal.
 fn unit_ranks(values: &[f64]) -> Vec<f64> {
-    let ranks = Ranked::ascending(values).average_ranks(&vec![1.0; values.len()]);
+    let ranks = RankOrder::ascending(values).average_ranks(&vec![1.0; values.len()]);
     let mean = (values.len() as f64 + 1.0) / 2.0;
     let length = ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>().sqrt();
     if length == 0.0 {
@@ -69,13 +69,13 @@ pub(crate) fn correlations_within<'a, P: AsRef<[f64]>>(groups: impl IntoIterator
 /// Sum of the average precisions of scores over the groups, compared with that of labels permuted
 /// within their groups.
 pub(crate) fn precisions_within<'a>(groups: impl IntoIterator<Item = (&'a [f64], Vec<bool>)>) -> Chance {
-    let groups: Vec<(Ranked, Vec<bool>)> = groups
+    let groups: Vec<(RankOrder, Vec<bool>)> = groups
         .into_iter()
-        .map(|(scores, labels)| (Ranked::descending(scores), labels))
+        .map(|(scores, labels)| (RankOrder::descending(scores), labels))
         .collect();
     let visited = affordable(groups.iter().map(|(_, labels)| labels.len()));
     let groups = &groups[..visited.min(groups.len())];
-    let precision = |ranked: &Ranked, labels: &[bool]| {
+    let precision = |ranked: &RankOrder, labels: &[bool]| {
         let weights = vec![1.0; labels.len()];
         ranked.average_precision(labels, &weights).unwrap_or(0.0)
     };
@@ -89,9 +89,9 @@ pub(crate) fn precisions_within<'a>(groups: impl IntoIterator<Item = (&'a [f64],
 }
 
 fn of_precision(labels: &[bool], similarities: &[Vec<f32>]) -> Chance {
-    let ranked: Vec<Ranked> = similarities
+    let ranked: Vec<RankOrder> = similarities
         .iter()
-        .map(|own| Ranked::descending(&widened(own)))
+        .map(|own| RankOrder::descending(&widened(own)))
         .collect();
     let weights = vec![1.0; labels.len()];
     let best = |labels: &[bool]| {

@@ -9,7 +9,7 @@ use crate::{
     metric::{
         Similarity, nearest,
         pair_classification::average_precision,
-        ranking::{self, Judgements, Retrieved},
+        ranking::{self, Judgements, RetrievedDocument},
     },
     stats::spearman,
     task::{
@@ -280,7 +280,12 @@ fn all_weights_one_give_the_main_score_of_every_task_and_profile() {
 fn a_mean_is_rounded_as_its_metric_rounds_it() {
     // nDCG of three queries: 1, 1, and 1 / log2(3) for the one whose relevant document is second.
     let judged = Judgements::from([("a", 1)]);
-    let list = |score| [Retrieved { id: "a", score }, Retrieved { id: "b", score: 0.5 }];
+    let list = |score| {
+        [
+            RetrievedDocument { id: "a", score },
+            RetrievedDocument { id: "b", score: 0.5 },
+        ]
+    };
     let values: Vec<f64> = [0.9, 0.8, 0.1]
         .map(|score| ranking::query_metrics(&judged, &list(score), &[10]).ndcg[0])
         .to_vec();

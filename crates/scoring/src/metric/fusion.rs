@@ -20,24 +20,25 @@ const CONSTANT: f64 = 1e-9;
 /// How the scores of a search become comparable with those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fusion {
-    /// Reciprocal rank fusion: 1 / (60 + rank).
+    /// Reciprocal rank fusion.
     Rrf,
-    /// Distribution-based score fusion: scores from three standard deviations below to three above
-    /// the mean become 0 to 1.
+    /// Distribution-based score fusion.
     Dbsf,
-    /// Relative score fusion: the lowest score becomes 0 and the highest 1.
+    /// Relative score fusion.
     Rsf,
 }
 
-impl Fusion {
-    pub const ALL: [Self; 3] = [Self::Rrf, Self::Dbsf, Self::Rsf];
+isomer_names::names!(Fusion { Rrf = "rrf", Dbsf = "dbsf", Rsf = "rsf" });
 
-    /// mteb's name.
-    pub const fn name(self) -> &'static str {
+impl Fusion {
+    /// The comparable value of a document in one list, for readers.
+    pub const fn description(self) -> &'static str {
         match self {
-            Self::Rrf => "rrf",
-            Self::Dbsf => "dbsf",
-            Self::Rsf => "rsf",
+            Self::Rrf => "reciprocal ranks: 1 / (60 + rank)",
+            Self::Dbsf => {
+                "distribution-based: from three standard deviations below to three above the mean of the list's scores becomes 0 to 1"
+            }
+            Self::Rsf => "relative scores: the lowest score of the list becomes 0, the highest 1",
         }
     }
 

@@ -16,9 +16,8 @@ pub const CUTOFFS: [usize; 7] = [1, 3, 5, 10, 20, 100, 1000];
 /// Judged relevance by document: grades above zero are relevant.
 pub type Judgements<'a> = HashMap<&'a str, i32>;
 
-/// A retrieved document.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Retrieved<'a> {
+pub struct RetrievedDocument<'a> {
     /// Document id.
     pub id: &'a str,
     /// Score, higher is better.
@@ -43,9 +42,13 @@ pub struct QueryMetrics {
 }
 
 /// Scores one query's retrieved documents, given in any order.
-pub fn query_metrics(judgements: &Judgements<'_>, retrieved: &[Retrieved<'_>], cutoffs: &[usize]) -> QueryMetrics {
-    let grade = |r: &Retrieved<'_>| judgements.get(r.id).copied().unwrap_or(0);
-    let ordered = |key: fn(&Retrieved<'_>, &Retrieved<'_>) -> Ordering| {
+pub fn query_metrics(
+    judgements: &Judgements<'_>,
+    retrieved: &[RetrievedDocument<'_>],
+    cutoffs: &[usize],
+) -> QueryMetrics {
+    let grade = |r: &RetrievedDocument<'_>| judgements.get(r.id).copied().unwrap_or(0);
+    let ordered = |key: fn(&RetrievedDocument<'_>, &RetrievedDocument<'_>) -> Ordering| {
         let mut list = retrieved.to_vec();
         list.sort_by(key);
         list
@@ -87,15 +90,15 @@ pub fn query_metrics(judgements: &Judgements<'_>, retrieved: &[Retrieved<'_>], c
     metrics
 }
 
-fn by_f32(a: &Retrieved<'_>, b: &Retrieved<'_>) -> Ordering {
-    let key = |r: &Retrieved<'_>| r.score as f32 + 0.0;
+fn by_f32(a: &RetrievedDocument<'_>, b: &RetrievedDocument<'_>) -> Ordering {
+    let key = |r: &RetrievedDocument<'_>| r.score as f32 + 0.0;
     key(b)
         .total_cmp(&key(a))
         .then_with(|| b.id.as_bytes().cmp(a.id.as_bytes()))
 }
 
-fn by_f64(a: &Retrieved<'_>, b: &Retrieved<'_>) -> Ordering {
-    let key = |r: &Retrieved<'_>| r.score + 0.0;
+fn by_f64(a: &RetrievedDocument<'_>, b: &RetrievedDocument<'_>) -> Ordering {
+    let key = |r: &RetrievedDocument<'_>| r.score + 0.0;
     key(b)
         .total_cmp(&key(a))
         .then_with(|| b.id.as_bytes().cmp(a.id.as_bytes()))
@@ -134,10 +137,10 @@ mod tests {
 
     use super::*;
 
-    fn list<'a>(scored: &[(&'a str, f64)]) -> Vec<Retrieved<'a>> {
+    fn list<'a>(scored: &[(&'a str, f64)]) -> Vec<RetrievedDocument<'a>> {
         scored
             .iter()
-            .map(|(id, score)| Retrieved { id, score: *score })
+            .map(|(id, score)| RetrievedDocument { id, score: *score })
             .collect()
     }
 
@@ -172,8 +175,8 @@ mod tests {
         ) {
             let ids: Vec<String> = (0..30).map(|i| format!("d{i}")).collect();
             let judgements: Judgements<'_> = ids.iter().map(String::as_str).zip(grades.iter().copied()).collect();
-            let mut run: Vec<Retrieved<'_>> =
-                ids.iter().zip(&scores).map(|(id, s)| Retrieved { id, score: f64::from(*s) }).collect();
+            let mut run: Vec<RetrievedDocument<'_>> =
+                ids.iter().zip(&scores).map(|(id, s)| RetrievedDocument { id, score: f64::from(*s) }).collect();
             let metrics = query_metrics(&judgements, &run, &CUTOFFS);
             for (_, of) in METRICS {
                 prop_assert!(of(&metrics).iter().all(|v| (0.0..=1.0 + 1e-12).contains(v)));

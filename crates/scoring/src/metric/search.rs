@@ -433,14 +433,14 @@ mod tests {
     }
 
     /// A corpus with unordered ids, equal documents and tied scores, with the starts of its shards.
-    struct Sharded {
+    struct ShardedCorpus {
         queries: Array2<f32>,
         documents: Array2<f32>,
         ids: Vec<String>,
         firsts: Vec<usize>,
     }
 
-    fn sharded(seed: u32, rows: usize, cuts: &[usize], coarse: bool) -> Sharded {
+    fn sharded(seed: u32, rows: usize, cuts: &[usize], coarse: bool) -> ShardedCorpus {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -463,7 +463,7 @@ mod tests {
         let mut firsts: Vec<usize> = cuts.iter().map(|cut| cut % rows).chain([0]).collect();
         firsts.sort_unstable();
         firsts.dedup();
-        Sharded {
+        ShardedCorpus {
             queries,
             documents: vector_matrix(rows, 7, data).unwrap(),
             ids,
@@ -471,7 +471,7 @@ mod tests {
         }
     }
 
-    impl Sharded {
+    impl ShardedCorpus {
         /// Row in the corpus of the first document of each shard, with the shard's end.
         fn shards(&self) -> Vec<(usize, usize)> {
             let ends = self.firsts.iter().skip(1).copied().chain([self.ids.len()]);

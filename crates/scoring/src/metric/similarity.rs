@@ -18,19 +18,9 @@ pub enum Similarity {
     Manhattan,
 }
 
-impl Similarity {
-    pub const ALL: [Self; 4] = [Self::Cosine, Self::Dot, Self::Euclidean, Self::Manhattan];
-
-    /// Its name, e.g. `cosine`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cosine => "cosine",
-            Self::Dot => "dot",
-            Self::Euclidean => "euclidean",
-            Self::Manhattan => "manhattan",
-        }
-    }
-}
+isomer_names::names!(Similarity {
+    Cosine = "cosine", Dot = "dot", Euclidean = "euclidean", Manhattan = "manhattan"
+});
 
 /// Number of parallel sums, so that an addition does not wait for the previous one.
 const LANES: usize = 16;

@@ -16,7 +16,7 @@ use crate::stats::{StatsError, correlation_p_value, mean, pearson, spearman};
 
 /// A text's machine summaries, each with its human rating and its ratings by the vectors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct Ratings {
     /// Human relevance.
     pub gold: Vec<f64>,
     /// Highest cosine with a human summary.
@@ -46,7 +46,7 @@ impl Average {
     }
 }
 
-impl Judged {
+impl Ratings {
     /// Rates the machine summaries of one text. `human` must not be empty.
     pub fn new<'a>(
         human: &[&'a [f32]],
@@ -85,7 +85,7 @@ impl Judged {
     }
 }
 
-type Values = fn(&Judged) -> &Vec<f64>;
+type Values = fn(&Ratings) -> &Vec<f64>;
 type Correlation = fn(&[f64], &[f64]) -> Result<f64, StatsError>;
 const KINDS: [(&str, Values); 3] = [("cosine_", |j| &j.cosine), ("dot_", |j| &j.dot), ("", |j| &j.own)];
 const CORRELATIONS: [(&str, Correlation); 2] = [("pearson", pearson), ("spearman", spearman)];
@@ -93,8 +93,8 @@ const CORRELATIONS: [(&str, Correlation); 2] = [("pearson", pearson), ("spearman
 /// mteb's `{cosine_,dot_,}{pearson,spearman}`: means over the texts that are not skipped, and the
 /// value of each text (NaN if it is skipped). A score is left out if a text's own similarities are
 /// all equal; `None` if every text is skipped.
-pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, f64>, BTreeMap<String, Vec<f64>>)> {
-    if texts.iter().all(Judged::skipped) {
+pub fn per_text(texts: &[Ratings], average: Average) -> Option<(BTreeMap<String, f64>, BTreeMap<String, Vec<f64>>)> {
+    if texts.iter().all(Ratings::skipped) {
         return None;
     }
     let (mut scores, mut values) = (BTreeMap::new(), BTreeMap::new());
@@ -127,7 +127,7 @@ pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, 
 ///
 /// # Errors
 /// If gold scores or predictions are all equal, or there are fewer than two machine summaries.
-pub fn pooled(texts: &[Judged]) -> Result<BTreeMap<String, f64>, StatsError> {
+pub fn pooled(texts: &[Ratings]) -> Result<BTreeMap<String, f64>, StatsError> {
     let gold: Vec<f64> = texts.iter().flat_map(|t| t.gold.iter().copied()).collect();
     let cosine: Vec<f64> = texts.iter().flat_map(|t| t.cosine.iter().copied()).collect();
     Ok(BTreeMap::from([

@@ -38,36 +38,13 @@ pub struct UnknownTask {
     pub name: String,
 }
 
+isomer_names::names!(TaskType {
+    Sts = "sts", PairClassification = "pair-classification", Classification = "classification",
+    Clustering = "clustering", Reranking = "reranking", Retrieval = "retrieval",
+    Summarisation = "summarisation", Bitext = "bitext", Clsd = "clsd", GradedRanking = "graded-ranking"
+});
+
 impl TaskType {
-    pub const ALL: [Self; 10] = [
-        Self::Sts,
-        Self::PairClassification,
-        Self::Classification,
-        Self::Clustering,
-        Self::Reranking,
-        Self::Retrieval,
-        Self::Summarisation,
-        Self::Bitext,
-        Self::Clsd,
-        Self::GradedRanking,
-    ];
-
-    /// The spelling on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sts => "sts",
-            Self::PairClassification => "pair-classification",
-            Self::Classification => "classification",
-            Self::Clustering => "clustering",
-            Self::Reranking => "reranking",
-            Self::Retrieval => "retrieval",
-            Self::Summarisation => "summarisation",
-            Self::Bitext => "bitext",
-            Self::Clsd => "clsd",
-            Self::GradedRanking => "graded-ranking",
-        }
-    }
-
     /// Whether datasets of this kind can be loaded and scored.
     pub const fn served(self) -> bool {
         true

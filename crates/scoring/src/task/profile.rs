@@ -24,18 +24,9 @@ pub struct UnknownProfile {
     pub name: String,
 }
 
+isomer_names::names!(Profile { MtebV2 = "mteb-v2", MtebV1 = "mteb-v1", Hteb = "hteb" });
+
 impl Profile {
-    pub const ALL: [Self; 3] = [Self::MtebV2, Self::MtebV1, Self::Hteb];
-
-    /// The spelling on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MtebV2 => "mteb-v2",
-            Self::MtebV1 => "mteb-v1",
-            Self::Hteb => "hteb",
-        }
-    }
-
     /// The name with the versions of the libraries whose numbers it reproduces.
     pub const fn stamp(self) -> &'static str {
         match self {

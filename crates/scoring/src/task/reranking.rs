@@ -13,7 +13,7 @@ use crate::{
         Similarity,
         matrix::Rows,
         pair_classification::average_precision,
-        ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
+        ranking::{self, CUTOFFS, Judgements, QueryMetrics, RetrievedDocument},
         similarity,
     },
     stats::mean,
@@ -186,10 +186,10 @@ fn trec(input: &RerankingInput<'_>, scores: &[Vec<f64>], main_key: &'static str)
                 .enumerate()
                 .map(|(i, id)| (id.as_str(), i32::from(i < item.positives)))
                 .collect();
-            let mut list: Vec<Retrieved<'_>> = ids
+            let mut list: Vec<RetrievedDocument<'_>> = ids
                 .iter()
                 .zip(scores)
-                .map(|(id, score)| Retrieved { id, score: *score })
+                .map(|(id, score)| RetrievedDocument { id, score: *score })
                 .collect();
             if list.len() > depth {
                 list.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.id.cmp(a.id)));

@@ -9,7 +9,7 @@ use super::{Profile, ResultLists, ScoreError, Scores, TaskType, ranked};
 use crate::chance::Chance;
 use crate::metric::{
     HnswOptions, Similarity, approximate,
-    ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
+    ranking::{self, CUTOFFS, Judgements, QueryMetrics, RetrievedDocument},
     search::{self, Hit, Ties},
 };
 
@@ -287,9 +287,9 @@ fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cuto
     let judgements: Judgements<'_> = inside
         .chain(outside.iter().map(|(name, grade)| (name.as_str(), *grade)))
         .collect();
-    let retrieved: Vec<Retrieved<'_>> = hits
+    let retrieved: Vec<RetrievedDocument<'_>> = hits
         .iter()
-        .map(|h| Retrieved {
+        .map(|h| RetrievedDocument {
             id: &ids[h.document],
             score: f64::from(h.score),
         })

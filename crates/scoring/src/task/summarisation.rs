@@ -12,7 +12,7 @@ use crate::{
     metric::{
         Similarity,
         matrix::Rows,
-        summarisation::{self, Average, Judged},
+        summarisation::{self, Average, Ratings},
     },
 };
 
@@ -59,7 +59,7 @@ pub fn score_summarisation(
         machine += text.relevance.len();
     }
     let (human, machine) = (Rows::new(input.human), Rows::new(input.machine));
-    let judged: Vec<Judged> = starts
+    let ratings: Vec<Ratings> = starts
         .par_iter()
         .zip(input.texts)
         .map(|((first_human, first_machine), text)| {
@@ -67,10 +67,10 @@ pub fn score_summarisation(
                 .map(|row| human.row(row))
                 .collect();
             let machines = (*first_machine..first_machine + text.relevance.len()).map(|row| machine.row(row));
-            Judged::new(&humans, machines, &text.relevance, own)
+            Ratings::new(&humans, machines, &text.relevance, own)
         })
         .collect();
-    if let Some(index) = judged.iter().position(Judged::unsound) {
+    if let Some(index) = ratings.iter().position(Ratings::unsound) {
         return Err(ScoreError::Item {
             what: "texts",
             index,
@@ -85,48 +85,48 @@ pub fn score_summarisation(
         Profile::MtebV1 => Average::StatisticAndP,
         Profile::MtebV2 | Profile::Hteb => Average::Statistic,
     };
-    let per_text = summarisation::per_text(&judged, average);
+    let per_text = summarisation::per_text(&ratings, average);
     let all = match (profile, &per_text) {
-        (Profile::Hteb, _) => summarisation::pooled(&judged).map_err(|e| ScoreError::undefined(main_key, &e))?,
+        (Profile::Hteb, _) => summarisation::pooled(&ratings).map_err(|e| ScoreError::undefined(main_key, &e))?,
         (_, Some((all, _))) => all.clone(),
         (_, None) => {
             let reason = format!(
                 "in each of the {} texts all relevances, or all similarities, are equal",
-                judged.len()
+                ratings.len()
             );
             return Err(undefined(reason));
         }
     };
     let items = per_text.map(|(_, values)| values).unwrap_or_default();
-    let evidence = evidence(&judged, &items, average, profile);
+    let evidence = evidence(&ratings, &items, average, profile);
     let scores = Scores::new(main_key, all, input.texts.len())?.with_items(items);
     Ok(scores.with_evidence(evidence))
 }
 
 /// One correlation per text, or (HTEB) the points of one correlation over all texts.
-fn evidence(judged: &[Judged], items: &BTreeMap<String, Vec<f64>>, average: Average, profile: Profile) -> Evidence {
+fn evidence(ratings: &[Ratings], items: &BTreeMap<String, Vec<f64>>, average: Average, profile: Profile) -> Evidence {
     if profile == Profile::Hteb {
         return Evidence::Spearman {
-            gold: judged.iter().flat_map(|text| text.gold.iter().copied()).collect(),
+            gold: ratings.iter().flat_map(|text| text.gold.iter().copied()).collect(),
             // Cosines are f32, so widening them loses nothing.
-            predicted: judged
+            predicted: ratings
                 .iter()
                 .flat_map(|text| text.cosine.iter().map(|v| *v as f32))
                 .collect(),
-            points: judged
+            points: ratings
                 .iter()
                 .map(|text| u32::try_from(text.gold.len()).unwrap_or(u32::MAX))
                 .collect(),
         };
     }
     let correlations = items.get("cosine_spearman").map_or(&[][..], Vec::as_slice);
-    let values: Vec<f64> = judged
+    let values: Vec<f64> = ratings
         .iter()
         .zip(correlations)
         // NaN: the text is left out.
         .map(|(text, r)| if r.is_nan() { *r } else { average.value(*r, text.gold.len()) })
         .collect();
-    let groups = judged.iter().map(|text| (text.gold.as_slice(), &text.cosine));
+    let groups = ratings.iter().map(|text| (text.gold.as_slice(), &text.cosine));
     Evidence::mean(&values, None).with_chance(Some(correlations_within(groups)))
 }
 

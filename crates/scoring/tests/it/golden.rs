@@ -7,7 +7,7 @@ use isomer_scoring::{
         Similarity,
         matrix::Rows,
         pair_classification::average_precision,
-        ranking::{Judgements, Retrieved, query_metrics, series},
+        ranking::{Judgements, RetrievedDocument, query_metrics, series},
         rounding::round_decimals,
         similarity,
     },
@@ -84,7 +84,10 @@ fn golden_retrieval_metrics() {
     for (query, documents) in &run {
         let qrels: BTreeMap<String, i32> = serde_json::from_value(golden["qrels"][query].clone()).unwrap();
         let judgements: Judgements<'_> = qrels.iter().map(|(d, g)| (d.as_str(), *g)).collect();
-        let retrieved: Vec<Retrieved<'_>> = documents.iter().map(|(id, s)| Retrieved { id, score: *s }).collect();
+        let retrieved: Vec<RetrievedDocument<'_>> = documents
+            .iter()
+            .map(|(id, s)| RetrievedDocument { id, score: *s })
+            .collect();
         let found = query_metrics(&judgements, &retrieved, &cutoffs);
         let columns = [
             ("ndcg_cut", &found.ndcg),

@@ -92,7 +92,7 @@ impl Budget {
 
     /// An empty reservation.
     pub(crate) fn reserve(&self, reserver: Option<Reserver>) -> Reservation {
-        Reservation(Arc::new(Mutex::new(Held {
+        Reservation(Arc::new(Mutex::new(ReservationState {
             budget: Arc::clone(&self.0),
             reserver,
             parts: Parts::default(),
@@ -176,10 +176,10 @@ impl Shared {
 /// The memory that one request and its answer have reserved. Its clones share it; the last one
 /// gives it back.
 #[derive(Debug, Clone)]
-pub(crate) struct Reservation(Arc<Mutex<Held>>);
+pub(crate) struct Reservation(Arc<Mutex<ReservationState>>);
 
 #[derive(Debug)]
-struct Held {
+struct ReservationState {
     budget: Arc<Shared>,
     reserver: Option<Reserver>,
     parts: Parts,
@@ -200,7 +200,7 @@ impl Parts {
     }
 }
 
-impl Held {
+impl ReservationState {
     fn change(&mut self, change: impl FnOnce(&mut Parts)) -> Result<(), Fault> {
         let mut wanted = self.parts;
         change(&mut wanted);
@@ -222,7 +222,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ReservationState {
     fn drop(&mut self) {
         self.budget.give_back(self.reserver.as_ref(), self.parts.sum());
     }

@@ -28,7 +28,7 @@ impl Tie {
     /// The answer has begun. From now on the request ends when `body` is dropped; `more` is dropped
     /// with it.
     pub(super) fn hold<T: Send + Unpin + 'static>(self, body: Body, more: T) -> Body {
-        Body::new(Answer {
+        Body::new(CancellableBody {
             body,
             _tie: self.0,
             _more: more,
@@ -66,13 +66,13 @@ impl http_body::Body for Request {
     }
 }
 
-struct Answer<T> {
+struct CancellableBody<T> {
     body: Body,
     _tie: DropGuard,
     _more: T,
 }
 
-impl<T: Unpin> http_body::Body for Answer<T> {
+impl<T: Unpin> http_body::Body for CancellableBody<T> {
     type Data = Bytes;
     type Error = Status;
 

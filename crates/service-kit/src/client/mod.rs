@@ -150,7 +150,7 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
 /// any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
-    way: Way,
+    way: Transport,
     authorization: Option<HeaderValue>,
     /// The tenant of all calls. `None`: each call keeps the tenant that it names.
     tenant: Option<HeaderValue>,
@@ -162,7 +162,7 @@ pub struct GrpcChannel {
 
 /// The transport to the server.
 #[derive(Clone, Debug)]
-enum Way {
+enum Transport {
     /// In this process.
     Memory(Channel),
     Network(Spread),
@@ -172,7 +172,7 @@ impl GrpcChannel {
     /// A channel to services of this process.
     pub(crate) fn here(inner: Channel) -> Self {
         Self {
-            way: Way::Memory(inner),
+            way: Transport::Memory(inner),
             authorization: None,
             tenant: None,
             place: "this process".into(),
@@ -191,7 +191,7 @@ impl GrpcChannel {
 
     fn of(config: &ClientConfig, spread: Spread) -> Result<Self, Fault> {
         Ok(Self {
-            way: Way::Network(spread),
+            way: Transport::Network(spread),
             authorization: bearer(&config.api_key)?,
             tenant: None,
             place: config.address.as_str().into(),
@@ -307,9 +307,9 @@ impl Service<http::Request<Body>> for GrpcChannel {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         match &mut self.way {
-            Way::Memory(channel) => Service::poll_ready(channel, cx).map_err(|error| lost(&self.place, error)),
+            Transport::Memory(channel) => Service::poll_ready(channel, cx).map_err(|error| lost(&self.place, error)),
             // The subchannel is chosen at the time of the call.
-            Way::Network(_) => Poll::Ready(Ok(())),
+            Transport::Network(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -334,8 +334,8 @@ impl Service<http::Request<Body>> for GrpcChannel {
         let (body, tie) = cancel::tie(body);
         let request = http::Request::from_parts(parts, body);
         let answer = match &mut self.way {
-            Way::Memory(channel) => Service::call(channel, request).map_ok(|answer| (answer, None)).boxed(),
-            Way::Network(spread) => spread
+            Transport::Memory(channel) => Service::call(channel, request).map_ok(|answer| (answer, None)).boxed(),
+            Transport::Network(spread) => spread
                 .call(request)
                 .map_ok(|(answer, in_flight)| (answer, Some(in_flight)))
                 .boxed(),

@@ -85,7 +85,7 @@ impl Call {
         if self.ended || self.span.is_disabled() {
             return answer;
         }
-        answer.map(|body| Body::new(Answer { body, call: self }))
+        answer.map(|body| Body::new(SpanBody { body, call: self }))
     }
 }
 
@@ -102,12 +102,12 @@ pub(super) fn is_health(path: &str) -> bool {
 }
 
 /// An answer in transit.
-struct Answer {
+struct SpanBody {
     body: Body,
     call: Call,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for SpanBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -174,7 +174,7 @@ pub(super) fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, F
         let fault = Fault::new(Code::ResourceExhausted, "REQUEST_TOO_LARGE", message);
         return Err(fault.hint("send less at once, or send protobuf (application/proto)"));
     }
-    let told = |error: serde_json::Error| {
+    let codec_error = |error: serde_json::Error| {
         Fault::new(
             Code::InvalidArgument,
             "INVALID_JSON",
@@ -182,8 +182,8 @@ pub(super) fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, F
         )
     };
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let message = DynamicMessage::deserialize(kind, &mut reader).map_err(told)?;
-    reader.end().map_err(told)?;
+    let message = DynamicMessage::deserialize(kind, &mut reader).map_err(codec_error)?;
+    reader.end().map_err(codec_error)?;
     Ok(message.encode_to_vec().into())
 }
 

@@ -153,7 +153,7 @@ impl Call {
 
 /// The reason why the caller's body could not be read to its end. Without it, a handler may take
 /// the failure for the end of the body and answer as if nothing were wrong.
-type Broken = Arc<OnceLock<Fault>>;
+type BodyFailure = Arc<OnceLock<Fault>>;
 
 /// The headers of the gRPC request that is equivalent to a Connect request.
 fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {

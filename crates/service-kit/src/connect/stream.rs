@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use tonic::{Code, Status};
 
 use super::{
-    Broken, Call, Form,
+    BodyFailure, Call, Form,
     codec::{END, Encoding, Frame, framed},
     error::{self, status},
     metadata, send,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(super) async fn answer(call: &Call, parts: Parts, encoding: Encoding, body: Body, grpc: Router) -> Response {
-    let broken = Broken::default();
+    let broken = BodyFailure::default();
     let memory = parts.extensions.get::<Reservation>().cloned();
     let messages = Body::from_stream(requests(call.clone(), encoding, body, memory, broken.clone()));
     let response = send(parts, messages, grpc).await;
@@ -108,7 +108,7 @@ fn requests(
     encoding: Encoding,
     body: Body,
     memory: Option<Reservation>,
-    broken: Broken,
+    broken: BodyFailure,
 ) -> impl Stream<Item = Result<Bytes, axum::Error>> {
     let frames = Frames::new(body, call.most, memory);
     stream::try_unfold((call, frames, broken), move |(call, mut frames, broken)| async move {
@@ -133,8 +133,8 @@ fn requests(
         match next.await {
             Ok(next) => Ok(next.map(|message| (message, (call, frames, broken)))),
             Err(fault) => {
-                let told = Status::from(broken.get_or_init(|| fault).clone());
-                Err(axum::Error::new(told))
+                let failure = Status::from(broken.get_or_init(|| fault).clone());
+                Err(axum::Error::new(failure))
             }
         }
     })
@@ -145,7 +145,7 @@ fn answers(
     call: Call,
     headers: HeaderMap,
     body: Body,
-    broken: Broken,
+    broken: BodyFailure,
 ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
     let frames = Frames::new(body, usize::MAX, None);
     stream::unfold(Some((call, headers, frames, broken)), |state| async move {
@@ -174,9 +174,9 @@ fn answers(
 
 /// The last envelope, with the status.
 fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
-    let mut told = Map::new();
+    let mut failure = Map::new();
     if status.code() != Code::Ok {
-        told.insert("error".to_owned(), error::json(status));
+        failure.insert("error".to_owned(), error::json(status));
     }
     let mut all: Map<String, Value> = Map::new();
     for (name, value) in trailers.into_iter().flat_map(metadata) {
@@ -186,9 +186,9 @@ fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
         }
     }
     if !all.is_empty() {
-        told.insert("metadata".to_owned(), Value::Object(all));
+        failure.insert("metadata".to_owned(), Value::Object(all));
     }
-    framed(END, Value::Object(told).to_string().as_bytes())
+    framed(END, Value::Object(failure).to_string().as_bytes())
 }
 
 fn text(name: &HeaderName, value: &HeaderValue) -> String {

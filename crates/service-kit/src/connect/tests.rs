@@ -29,11 +29,7 @@ fn server() -> axum::Router {
         max_message_bytes: 4096,
         ..LimitsConfig::default()
     };
-    Services::new()
-        .web(&[])
-        .into_face(&limits, Via::Network)
-        .unwrap()
-        .router
+    Services::new().web(&[]).assemble(&limits, Via::Network).unwrap().router
 }
 
 async fn post(path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> (StatusCode, http::HeaderMap, Bytes) {
@@ -215,11 +211,7 @@ async fn many_values_in_few_bytes_are_refused() {
         max_message_bytes: 16 << 20,
         ..LimitsConfig::default()
     };
-    let server = Services::new()
-        .web(&[])
-        .into_face(&limits, Via::Network)
-        .unwrap()
-        .router;
+    let server = Services::new().web(&[]).assemble(&limits, Via::Network).unwrap().router;
     let list = format!("{{\"service\":[{}\"\"]}}", "\"\",".repeat(2_000_000));
     let request = Request::post(CHECK).header("content-type", "application/json");
     let response = server.oneshot(request.body(Body::from(list)).unwrap()).await.unwrap();
@@ -257,11 +249,7 @@ async fn the_memory_of_a_message_is_reserved_while_it_arrives() {
         max_bytes_in_flight: 1,
         ..LimitsConfig::default()
     };
-    let server = Services::new()
-        .web(&[])
-        .into_face(&limits, Via::Network)
-        .unwrap()
-        .router;
+    let server = Services::new().web(&[]).assemble(&limits, Via::Network).unwrap().router;
     let request = |path: &str, kind: &str, body: Body| {
         let request = Request::post(path).header("content-type", kind);
         server.clone().oneshot(request.body(body).unwrap())

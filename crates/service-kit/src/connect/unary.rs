@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Limited};
 use tonic::{Code, Status};
 
 use super::{
-    Broken, Call, Form,
+    BodyFailure, Call, Form,
     codec::{Encoding, Frame, framed, too_large},
     error::{error, status},
     metadata, send,
@@ -31,7 +31,7 @@ pub(super) async fn answer(
     body: Body,
     grpc: Router,
 ) -> Result<Response, Fault> {
-    let broken = Broken::default();
+    let broken = BodyFailure::default();
     let memory = parts.extensions.get::<Reservation>().cloned();
     // The body is read when the service polls for it: after authentication, and within the limits
     // of all requests in flight.
@@ -114,7 +114,7 @@ async fn message(
     encoding: Encoding,
     body: Body,
     memory: Option<Reservation>,
-    broken: Broken,
+    broken: BodyFailure,
 ) -> Result<Bytes, axum::Error> {
     let read = async {
         let body = whole(body, call.most, memory.as_ref()).await?;

@@ -6,11 +6,11 @@
 //! it is idle for too long, or if its client has stopped reading. Beyond the bound, a new
 //! connection is closed at once.
 
-mod arrived;
-mod counted;
+mod accepted_connection;
+mod counting_service;
 #[cfg(test)]
 mod unread_tests;
-mod watched;
+mod watched_socket;
 
 use std::{
     future::{Ready, ready},
@@ -26,11 +26,11 @@ use axum_server::accept::Accept;
 use parking_lot::Mutex;
 use tokio::{net::TcpStream, time::Instant};
 
-pub(crate) use self::arrived::{At, Newcomers, Port};
+pub(crate) use self::accepted_connection::{ListenerAddress, Newcomers, Port};
 use self::{
-    arrived::{Arrived, Newcomer},
-    counted::Counted,
-    watched::Watched,
+    accepted_connection::{AcceptedConnection, Newcomer},
+    counting_service::CountingService,
+    watched_socket::WatchedSocket,
 };
 use crate::{layers::Client, limits::LimitsConfig, metric_names};
 
@@ -218,12 +218,12 @@ impl Activity {
     }
 }
 
-impl<S> Accept<Arrived, S> for Connections {
-    type Stream = Watched<TcpStream>;
-    type Service = Counted<S>;
+impl<S> Accept<AcceptedConnection, S> for Connections {
+    type Stream = WatchedSocket<TcpStream>;
+    type Service = CountingService<S>;
     type Future = Ready<io::Result<(Self::Stream, Self::Service)>>;
 
-    fn accept(&self, Arrived { stream, newcomer }: Arrived, service: S) -> Self::Future {
+    fn accept(&self, AcceptedConnection { stream, newcomer }: AcceptedConnection, service: S) -> Self::Future {
         let Some(place) = self.enter() else {
             return ready(Err(io::Error::other(
                 "as many connections are open as the limit allows",
@@ -234,8 +234,8 @@ impl<S> Accept<Arrived, S> for Connections {
         let activity = Arc::new(Activity::new(newcomer, Client::new(address)));
         let watched = stream
             .set_nodelay(true)
-            .map(|()| Watched::new(stream, Arc::clone(&activity), place));
-        ready(watched.map(|stream| (stream, Counted::new(service, activity))))
+            .map(|()| WatchedSocket::new(stream, Arc::clone(&activity), place));
+        ready(watched.map(|stream| (stream, CountingService::new(service, activity))))
     }
 }
 

@@ -24,7 +24,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Activity, Connections, arrived::Newcomers, counted::Counted, watched::Watched};
+use super::{
+    Activity, Connections, accepted_connection::Newcomers, counting_service::CountingService,
+    watched_socket::WatchedSocket,
+};
 use crate::{
     LimitsConfig, Services,
     budget::Budget,
@@ -60,13 +63,13 @@ impl Server {
             max_bytes_in_flight: 256 << 20,
             ..LimitsConfig::default()
         };
-        let bound = services.into_face(&limits, Via::Network).unwrap();
+        let bound = services.assemble(&limits, Via::Network).unwrap();
         let place = Connections::new(&limits, 1024).enter().unwrap();
         let client = Client::new(Some(IpAddr::from([127, 0, 0, 1])));
         let activity = Arc::new(Activity::new(Newcomers::default().enter(), client));
         let (ours, theirs) = tokio::io::duplex(4096);
-        let io = TokioIo::new(Watched::new(theirs, Arc::clone(&activity), place));
-        let service = TowerToHyperService::new(Counted::new(bound.router, activity));
+        let io = TokioIo::new(WatchedSocket::new(theirs, Arc::clone(&activity), place));
+        let service = TowerToHyperService::new(CountingService::new(bound.router, activity));
         let connection = tokio::spawn(async move {
             let builder = auto::Builder::new(TokioExecutor::new());
             builder.serve_connection(io, service).await.is_err()

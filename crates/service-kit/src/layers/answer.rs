@@ -19,7 +19,7 @@ use metrics::SharedString;
 use tokio::time::Sleep;
 use tonic::{Code, Status};
 
-use super::{Deadline, Held, detailed, labels::Label, span::RequestSpan};
+use super::{Deadline, RequestPermits, detailed, labels::Label, span::RequestSpan};
 use crate::{Fault, budget::Reservation, code_name, metric_names};
 
 /// Counts a request from its head to the end of its answer, even if the caller cancels it in
@@ -110,18 +110,18 @@ pub(super) struct Cut {
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
 }
 
-pub(super) struct Answer {
+pub(super) struct AnswerBody {
     pub(super) body: Option<Body>,
     /// The path, for a gRPC call.
     pub(super) grpc: Option<String>,
     pub(super) record: Record,
     pub(super) cut: Cut,
-    pub(super) place: Option<Held>,
+    pub(super) place: Option<RequestPermits>,
     /// The memory of a request from the network.
     pub(super) memory: Option<Reservation>,
 }
 
-impl Answer {
+impl AnswerBody {
     /// The last frame if something other than the handler ends the answer.
     fn end(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.body = None;
@@ -141,7 +141,7 @@ impl Answer {
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -75,7 +75,7 @@ fn head(flag: u8, length: usize) -> Bytes {
     head.freeze()
 }
 
-fn told(fault: Fault) -> axum::Error {
+fn body_error(fault: Fault) -> axum::Error {
     axum::Error::new(Status::from(fault))
 }
 
@@ -101,7 +101,7 @@ impl Reader {
         let flag = self.buffer.get_u8();
         let length = self.buffer.get_u32() as usize;
         if length > self.checks.most {
-            return Err(told(super::arriving::too_large(self.checks.most as u64)));
+            return Err(body_error(super::request_body::too_large(self.checks.most as u64)));
         }
         if !self.fill(length).await? {
             return Err(cut_off());
@@ -116,14 +116,14 @@ impl Reader {
                     "UNSUPPORTED_ENCODING",
                     "a message is marked as compressed, but grpc-encoding does not name the compression",
                 );
-                return Err(told(fault.hint("send grpc-encoding: gzip or zstd")));
+                return Err(body_error(fault.hint("send grpc-encoding: gzip or zstd")));
             }
             (flag, _) => {
                 let fault = Fault::invalid(
                     "body",
                     format!("{flag} is not a flag of a gRPC message; it must be 0 or 1"),
                 );
-                return Err(told(fault.hint("frame messages as the gRPC protocol does")));
+                return Err(body_error(fault.hint("frame messages as the gRPC protocol does")));
             }
         };
         self.count(&plain).await?;
@@ -139,7 +139,7 @@ impl Reader {
             if let Ok(data) = frame?.into_data() {
                 self.buffer.extend_from_slice(&data);
                 let held = self.buffer.len().saturating_mul(PEAK_FACTOR);
-                self.checks.reservation.grow_to(held).map_err(told)?;
+                self.checks.reservation.grow_to(held).map_err(body_error)?;
             }
         }
         Ok(true)
@@ -149,7 +149,7 @@ impl Reader {
         let most = self.checks.most;
         let memory = self.checks.reservation.clone();
         let plain = off_runtime(packed.len(), move || coding.unpack(&packed, most, Some(&memory))).await?;
-        plain.map_err(told)
+        plain.map_err(body_error)
     }
 
     async fn count(&mut self, plain: &Bytes) -> Result<(), axum::Error> {
@@ -166,21 +166,21 @@ impl Reader {
                     plain.len()
                 ),
             );
-            return Err(told(fault.hint("send fewer items in one request")));
+            return Err(body_error(fault.hint("send fewer items in one request")));
         }
-        self.checks.reservation.grow_to(size).map_err(told)
+        self.checks.reservation.grow_to(size).map_err(body_error)
     }
 }
 
 fn cut_off() -> axum::Error {
-    told(Fault::invalid("body", "the request ends within a message").hint("send whole messages"))
+    body_error(Fault::invalid("body", "the request ends within a message").hint("send whole messages"))
 }
 
 async fn off_runtime<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, axum::Error> {
-    crate::off_runtime(size, work).await.map_err(told)
+    crate::off_runtime(size, work).await.map_err(body_error)
 }
 
 /// The answer with its messages compressed, unless the handler has compressed them or compression

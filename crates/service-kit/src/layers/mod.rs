@@ -2,7 +2,6 @@
 //! deadline, the catching of panics, and metrics. They are the same on a socket and in memory.
 
 mod answer;
-mod arriving;
 pub(crate) mod coding;
 mod detailed;
 mod direct;
@@ -12,6 +11,7 @@ mod labels;
 mod messages;
 mod outgoing;
 mod probes;
+mod request_body;
 mod settled;
 mod span;
 mod unread;
@@ -27,7 +27,7 @@ use tonic::{Code, Status};
 use tracing::Instrument;
 
 use self::{
-    answer::{Answer, Cut, Record},
+    answer::{AnswerBody, Cut, Record},
     labels::Label,
     span::RequestSpan,
 };
@@ -42,13 +42,13 @@ use crate::{
     wrap::Next,
 };
 
-pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
 pub(crate) use detailed::no_such_method;
 pub use direct::DirectCalls;
 pub(crate) use labels::Labels;
 pub(crate) use outgoing::{Client, MessageStream, OutgoingAnswer};
 pub(crate) use probes::{OnConnection, Probes};
-pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
+pub(crate) use request_body::{Bounds, PROBE_MESSAGE, arriving};
+pub(crate) use span::{OriginalRequest, OverTls, refused_call, refused_request};
 pub(crate) use unread::read_the_rest;
 
 /// How a request arrived.
@@ -69,7 +69,7 @@ impl Via {
 
 /// State that all requests of a server share.
 #[derive(Debug, Clone)]
-pub(crate) struct Around {
+pub(crate) struct ServerContext {
     pub(crate) gate: Gate,
     /// Permits for health and reflection, which do not count towards the limit on requests.
     pub(crate) probes: Probes,
@@ -89,16 +89,16 @@ pub(crate) struct Around {
 /// Resources that a request holds until its answer has ended. Nothing reads the fields: they
 /// release their resources when dropped.
 #[derive(Debug)]
-struct Held {
+struct RequestPermits {
     _gate: Option<OwnedSemaphorePermit>,
     _probe: Option<probes::Permit>,
 }
 
-pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> Response {
+pub(crate) async fn around(state: Arc<ServerContext>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let is_grpc = is_grpc(request.headers());
     let path = request.uri().path().to_owned();
-    let tell = state.refusals.shape(&path, is_grpc);
+    let respond = state.refusals.shape(&path, is_grpc);
     let label = if is_grpc {
         state.labels.grpc(&path)
     } else {
@@ -113,12 +113,15 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
     // closes.
     let place = if label.probe {
         let connection = request.extensions().get::<OnConnection>();
-        state.probes.enter(label.streams, connection).map(|place| Held {
-            _gate: None,
-            _probe: Some(place),
-        })
+        state
+            .probes
+            .enter(label.streams, connection)
+            .map(|place| RequestPermits {
+                _gate: None,
+                _probe: Some(place),
+            })
     } else {
-        state.gate.enter().map(|place| Held {
+        state.gate.enter().map(|place| RequestPermits {
             _gate: Some(place),
             _probe: None,
         })
@@ -129,7 +132,7 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
             let closing = closing
                 .map(|()| Fault::unavailable("DRAINING", "the server is closing"))
                 .boxed();
-            let response = handle(&state.auth, None, &record, tell, request, next)
+            let response = handle(&state.auth, None, &record, respond, request, next)
                 .instrument(span)
                 .await;
             (
@@ -143,12 +146,12 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
         }
         Err(refusal) => {
             metrics::counter!(metric_names::REFUSED, "via" => state.via.name()).increment(1);
-            (tell(refusal), Cut::default(), None)
+            (respond(refusal), Cut::default(), None)
         }
         Ok(place) => match state.read(&label, request.headers(), is_grpc) {
-            Err(fault) => (tell(fault), Cut::default(), None),
+            Err(fault) => (respond(fault), Cut::default(), None),
             Ok(deadline) => {
-                let response = handle(&state.auth, deadline.as_ref(), &record, tell, request, next)
+                let response = handle(&state.auth, deadline.as_ref(), &record, respond, request, next)
                     .instrument(span)
                     .await;
                 let deadline = deadline.filter(|_| is_grpc);
@@ -166,7 +169,7 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
     };
     let mut response = response;
     if state.via == Via::Network {
-        tell_time(&mut response, began.elapsed());
+        set_server_timing(&mut response, began.elapsed());
     }
     if is_grpc {
         detailed::complete(response.headers_mut(), &path);
@@ -183,7 +186,7 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
         response.extensions_mut().insert(MessageStream);
     }
     response.map(|body| {
-        Body::new(Answer {
+        Body::new(AnswerBody {
             body: Some(body),
             grpc: is_grpc.then_some(path),
             record,
@@ -201,7 +204,7 @@ pub struct UpstreamTime(pub Duration);
 
 /// Reports the time to the head of an answer (W3C Server Timing, in milliseconds). `upstream` is
 /// the time until other servers had answered, and `overhead` is the rest.
-fn tell_time(response: &mut Response, whole: Duration) {
+fn set_server_timing(response: &mut Response, whole: Duration) {
     let Some(UpstreamTime(upstream)) = response.extensions_mut().remove() else {
         return;
     };
@@ -213,7 +216,7 @@ fn tell_time(response: &mut Response, whole: Duration) {
     }
 }
 
-impl Around {
+impl ServerContext {
     /// Reads the options in the headers; an error if they cannot be honoured.
     fn read(&self, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
         // Callers in the same process have the same version.
@@ -239,7 +242,12 @@ impl Deadline {
     }
 }
 
-fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
+fn deadline(
+    state: &ServerContext,
+    label: &Label,
+    headers: &HeaderMap,
+    is_grpc: bool,
+) -> Result<Option<Deadline>, Fault> {
     let theirs = if is_grpc { grpc_timeout(headers)? } else { None };
     // A stream may last for hours; only its caller knows how long.
     let ours = state.timeout.filter(|_| !label.streams);
@@ -263,7 +271,7 @@ async fn handle(
     auth: &Auth,
     end: Option<&Deadline>,
     record: &Record,
-    tell: Shape,
+    respond: Shape,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -273,7 +281,7 @@ async fn handle(
     let memory = request.extensions().get::<Reservation>().cloned();
     let (streams, is_probe) = (record.may_stream(), record.is_probe());
     let work = async {
-        let request = match auth.pass(request, tell).await {
+        let request = match auth.pass(request, respond).await {
             Ok(request) => request,
             Err(refusal) => return refusal,
         };
@@ -284,17 +292,19 @@ async fn handle(
         if streams {
             return response;
         }
-        settled::settled(response, &memory, is_probe).await.unwrap_or_else(tell)
+        settled::settled(response, &memory, is_probe)
+            .await
+            .unwrap_or_else(respond)
     };
     let work = AssertUnwindSafe(work).catch_unwind();
     let outcome = match end {
         Some(end) => match tokio::time::timeout_at(end.at, work).await {
             Ok(outcome) => outcome,
-            Err(_) => return tell(end.fault()),
+            Err(_) => return respond(end.fault()),
         },
         None => work.await,
     };
-    outcome.unwrap_or_else(|panic| tell(record.panicked(&*panic)))
+    outcome.unwrap_or_else(|panic| respond(record.panicked(&*panic)))
 }
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {

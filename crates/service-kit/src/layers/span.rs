@@ -21,7 +21,7 @@ const LONGEST: usize = 256;
 
 /// The original form of a request that was translated to gRPC here; in its extensions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Translated {
+pub(crate) struct OriginalRequest {
     pub(crate) is_connect: bool,
     pub(crate) version: Version,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Translated {
 pub(crate) struct OverTls;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spoken {
+enum WireProtocol {
     Http,
     Grpc,
     Connect,
@@ -41,16 +41,16 @@ enum Spoken {
 #[derive(Debug, Clone)]
 pub(super) struct RequestSpan {
     span: Span,
-    spoken: Spoken,
+    spoken: WireProtocol,
 }
 
 impl RequestSpan {
     pub(super) fn new(label: &Label, request: &Request, is_grpc: bool, via: Via) -> Self {
-        let translated = request.extensions().get::<Translated>();
+        let translated = request.extensions().get::<OriginalRequest>();
         let spoken = match (is_grpc, translated) {
-            (false, _) => Spoken::Http,
-            (true, Some(Translated { is_connect: true, .. })) => Spoken::Connect,
-            (true, _) => Spoken::Grpc,
+            (false, _) => WireProtocol::Http,
+            (true, Some(OriginalRequest { is_connect: true, .. })) => WireProtocol::Connect,
+            (true, _) => WireProtocol::Grpc,
         };
         if label.probe {
             // Probes come every few seconds: they would hide all other spans.
@@ -61,8 +61,8 @@ impl RequestSpan {
         }
         let version = translated.map_or(request.version(), |before| before.version);
         let span = match spoken {
-            Spoken::Http => http(request, version),
-            Spoken::Grpc | Spoken::Connect => {
+            WireProtocol::Http => http(request, version),
+            WireProtocol::Grpc | WireProtocol::Connect => {
                 let known = (&*label.method != OTHER).then(|| format!("{}/{}", label.service, label.method));
                 rpc(known, request, spoken, version, via)
             }
@@ -73,7 +73,7 @@ impl RequestSpan {
 
     /// The span of a call within the process that is not an HTTP request: a child of the caller's.
     pub(super) fn direct(label: &Label) -> Self {
-        let spoken = Spoken::Grpc;
+        let spoken = WireProtocol::Grpc;
         let method = format!("{}/{}", label.service, label.method);
         let span = internal("grpc", &method, &method);
         trace_context::join(&span, &HeaderMap::new());
@@ -82,7 +82,7 @@ impl RequestSpan {
 
     /// The span of a Connect call to a known method that never becomes a gRPC request.
     fn connect(request: &Request, method: String) -> Self {
-        let spoken = Spoken::Connect;
+        let spoken = WireProtocol::Connect;
         let span = rpc(Some(method), request, spoken, request.version(), Via::Network);
         trace_context::join(&span, request.headers());
         Self { span, spoken }
@@ -96,10 +96,10 @@ impl RequestSpan {
     pub(super) fn grpc(&self, code: Code) {
         let name = match self.spoken {
             // Connect has no name for the success code.
-            Spoken::Connect if code == Code::Ok => None,
-            Spoken::Connect => Some(connect::code_name(code)),
-            Spoken::Grpc => Some(code_name(code)),
-            Spoken::Http => None,
+            WireProtocol::Connect if code == Code::Ok => None,
+            WireProtocol::Connect => Some(connect::code_name(code)),
+            WireProtocol::Grpc => Some(code_name(code)),
+            WireProtocol::Http => None,
         };
         let Some(name) = name else { return };
         self.span.record("rpc.response.status_code", name);
@@ -137,7 +137,7 @@ pub(crate) fn refused_call(request: &Request, method: String, code: Code) {
 pub(crate) fn refused_request(request: &Request, status: StatusCode) {
     let span = http(request, request.version());
     trace_context::join(&span, request.headers());
-    let spoken = Spoken::Http;
+    let spoken = WireProtocol::Http;
     RequestSpan { span, spoken }.http(status);
 }
 
@@ -183,10 +183,10 @@ fn http(request: &Request, version: Version) -> Span {
 }
 
 /// `known` is the method's full name, if it is served here.
-fn rpc(known: Option<String>, request: &Request, spoken: Spoken, version: Version, via: Via) -> Span {
+fn rpc(known: Option<String>, request: &Request, spoken: WireProtocol, version: Version, via: Via) -> Span {
     let system = match spoken {
-        Spoken::Connect => "connectrpc",
-        Spoken::Grpc | Spoken::Http => "grpc",
+        WireProtocol::Connect => "connectrpc",
+        WireProtocol::Grpc | WireProtocol::Http => "grpc",
     };
     let name = known.as_deref().unwrap_or(system);
     let method = known.as_deref().unwrap_or("_OTHER");

@@ -17,7 +17,7 @@ use futures::StreamExt;
 use http::{Version, header};
 use http_body::{Body as _, Frame, SizeHint};
 
-use super::arriving::has_two_lengths;
+use super::request_body::has_two_lengths;
 
 /// Maximum number of bytes that are read and discarded.
 const BYTES: usize = 64 << 20;

@@ -46,8 +46,8 @@ const LOOKS: u32 = 3;
 /// support this. In that case, queued connections are reset when the listener closes. Close the
 /// listener without delay afterwards.
 pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, most: Duration) {
-    let steered = match steer(listener).await {
-        Ok(Some(steered)) => steered,
+    let guard = match steer(listener).await {
+        Ok(Some(guard)) => guard,
         Ok(None) => {
             tracing::debug!("there is no other listener on the port");
             return;
@@ -67,21 +67,21 @@ pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, mos
         newcomers = newcomers.count(),
         "new connections go to other listeners on the port"
     );
-    drop(steered);
+    drop(guard);
 }
 
 /// While this value lives, new connections go to the listener at one index of the list.
 #[derive(Debug)]
-struct Steered<'a>(&'a TcpListener);
+struct SteeringGuard<'a>(&'a TcpListener);
 
-impl<'a> Steered<'a> {
+impl<'a> SteeringGuard<'a> {
     fn to(place: u32, listener: &'a TcpListener) -> io::Result<Self> {
         attach(listener, libc::SO_ATTACH_REUSEPORT_CBPF, &mut [answer(place)])?;
         Ok(Self(listener))
     }
 }
 
-impl Drop for Steered<'_> {
+impl Drop for SteeringGuard<'_> {
     fn drop(&mut self) {
         // The program belongs to all listeners. If it stayed, it would direct every connection to
         // one of them. From here until the listener closes, the filter keeps new connections out. A
@@ -93,14 +93,14 @@ impl Drop for Steered<'_> {
 }
 
 /// Directs new connections to another listener, if there is one.
-async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
+async fn steer(listener: &TcpListener) -> io::Result<Option<SteeringGuard<'_>>> {
     // In a list of two or more, at least one of the first two is another listener. Usually it is
     // the second, which was opened after ours.
     for place in [1, 0] {
-        let steered = Steered::to(place, listener)?;
+        let guard = SteeringGuard::to(place, listener)?;
         if is_anothers(listener).await? {
             attach(listener, libc::SO_ATTACH_FILTER, &mut without_new())?;
-            return Ok(Some(steered));
+            return Ok(Some(guard));
         }
     }
     set(listener, libc::SO_DETACH_FILTER, &0)?;
@@ -278,7 +278,7 @@ mod tests {
             let second = listener(port(&first));
             let (leaving, staying) = if older { (&first, &second) } else { (&second, &first) };
             let before = Clients::of(leaving);
-            let steered = steer(leaving).await.unwrap().expect("somebody else listens");
+            let guard = steer(leaving).await.unwrap().expect("somebody else listens");
             let after = Clients::of(leaving);
             assert_eq!(after.in_queue(staying), 64, "the older one leaves: {older}");
             let kept = before.in_queue(leaving);
@@ -286,7 +286,7 @@ mod tests {
             // one of two listeners gets none of the 64.
             assert!((1..64).contains(&kept), "{kept}");
             assert!(!is_queued(leaving));
-            drop(steered);
+            drop(guard);
         }
     }
 
@@ -310,9 +310,9 @@ mod tests {
         let third = listener(port(&second));
         let clients = Clients::of(&second);
         assert_eq!(clients.in_queue(&second) + clients.in_queue(&third), 64);
-        let steered = steer(&second).await.unwrap().expect("somebody else listens");
+        let guard = steer(&second).await.unwrap().expect("somebody else listens");
         assert_eq!(Clients::of(&third).in_queue(&third), 64);
-        drop(steered);
+        drop(guard);
         drop(second);
         assert_eq!(Clients::of(&third).in_queue(&third), 64);
     }

@@ -35,7 +35,7 @@ use tonic::Code;
 use crate::{
     Fault, Services,
     config::{ConfigError, Validate},
-    connections::{At, Connections, Newcomers, Port},
+    connections::{Connections, ListenerAddress, Newcomers, Port},
     files,
     layers::{OverTls, Via},
     limits::LimitsConfig,
@@ -185,21 +185,21 @@ pub async fn serve(
         .map(|files| Renewal::new(files, Role::Server))
         .transpose()?
         .map(|renewal| (RustlsConfig::from_config(renewal.current()), Arc::new(renewal)));
-    let face = services.into_face(&config.limits, Via::Network)?;
+    let assembled = services.assemble(&config.limits, Via::Network)?;
     let connections = Connections::new(&config.limits, files::raise_limit());
-    let told = |error: io::Error| Fault::internal(format!("the server stopped: {error}"));
-    let address = listener.local_addr().map_err(told)?;
-    let listener = listener.into_std().map_err(told)?;
+    let io_fault = |error: io::Error| Fault::internal(format!("the server stopped: {error}"));
+    let address = listener.local_addr().map_err(io_fault)?;
+    let listener = listener.into_std().map_err(io_fault)?;
     let shared = config
         .reuse_port
         .then(|| listener.try_clone())
         .transpose()
-        .map_err(told)?;
+        .map_err(io_fault)?;
     let newcomers = Newcomers::default();
-    let port = Port::new(TcpListener::from_std(listener).map_err(told)?, newcomers.clone());
-    let handle: Handle<At> = Handle::new();
+    let port = Port::new(TcpListener::from_std(listener).map_err(io_fault)?, newcomers.clone());
+    let handle: Handle<ListenerAddress> = Handle::new();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
-    let lifecycle = face.lifecycle;
+    let lifecycle = assembled.lifecycle;
     let closing = {
         let handle = handle.clone();
         async move {
@@ -221,8 +221,8 @@ pub async fn serve(
         }
     };
     let router = match tls {
-        Some(_) => face.router.layer(axum::Extension(OverTls)),
-        None => face.router,
+        Some(_) => assembled.router.layer(axum::Extension(OverTls)),
+        None => assembled.router,
     };
     let app = router.into_make_service();
     let renewing = renew(tls.clone());
@@ -244,7 +244,7 @@ pub async fn serve(
     };
     tracing::info!(%address, tls = config.tls.is_some(), "serving");
     tokio::select! {
-        served = serving => served.map_err(told)?,
+        served = serving => served.map_err(io_fault)?,
         never = closing => match never {},
         never = renewing => match never {},
     }

@@ -73,7 +73,7 @@ impl Members<'_> {
         self.first = false;
         // Names come from the code, which writes `r#type` for `type`.
         let name = field.name();
-        Escaped(self.out).write_str(name.strip_prefix("r#").unwrap_or(name))?;
+        JsonEscaper(self.out).write_str(name.strip_prefix("r#").unwrap_or(name))?;
         self.out.write_str("\":")?;
         value(self.out)
     }
@@ -103,7 +103,7 @@ impl Visit for Members<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.member(field, |out| {
             out.write_char('"')?;
-            Escaped(out).write_str(value)?;
+            JsonEscaper(out).write_str(value)?;
             out.write_char('"')
         });
     }
@@ -111,16 +111,16 @@ impl Visit for Members<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.member(field, |out| {
             out.write_char('"')?;
-            write!(Escaped(out), "{value:?}")?;
+            write!(JsonEscaper(out), "{value:?}")?;
             out.write_char('"')
         });
     }
 }
 
 /// Escapes text for a JSON string.
-struct Escaped<'a>(&'a mut String);
+struct JsonEscaper<'a>(&'a mut String);
 
-impl Write for Escaped<'_> {
+impl Write for JsonEscaper<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
         // Texts rarely need escapes. Without an early exit the compiler vectorises this loop.

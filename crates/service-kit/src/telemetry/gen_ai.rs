@@ -18,16 +18,9 @@ pub enum Operation {
     TextCompletion,
 }
 
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Embeddings => "embeddings",
-            Self::Rerank => "rerank",
-            Self::Chat => "chat",
-            Self::TextCompletion => "text_completion",
-        }
-    }
-}
+isomer_names::names!(Operation {
+    Embeddings = "embeddings", Rerank = "rerank", Chat = "chat", TextCompletion = "text_completion"
+});
 
 /// The provider that answers, with its kind and address.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,13 +48,15 @@ pub(crate) fn install() -> Result<(), Fault> {
     if installed.is_some() {
         return Ok(());
     }
-    let told = |error: BuildError| Fault::internal(format!("metrics cannot be installed: {error}"));
+    let build_fault = |error: BuildError| Fault::internal(format!("metrics cannot be installed: {error}"));
     let builder = BUCKETS
         .iter()
         .try_fold(PrometheusBuilder::new(), |builder, (suffix, bounds)| {
             builder.set_buckets_for_metric(Matcher::Suffix((*suffix).to_owned()), bounds)
         });
-    let handle = builder.and_then(PrometheusBuilder::install_recorder).map_err(told)?;
+    let handle = builder
+        .and_then(PrometheusBuilder::install_recorder)
+        .map_err(build_fault)?;
     let upkeep = handle.clone();
     let tending = move || {
         loop {

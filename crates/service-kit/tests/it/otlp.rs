@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::{
 use parking_lot::Mutex;
 use tonic::{Request, Response, Status, transport::Server};
 
-use crate::support::{Obedient, Running, http, services};
+use crate::support::{ScriptedEncoder, TestServer, http, services};
 
 /// A collector that stores what it receives.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,11 @@ async fn a_collector_is_sent_the_spans_of_requests_and_no_others() {
     let guard = telemetry::init("isomer-test", &config).unwrap();
 
     let routes = Router::new().route("/v1/things/{id}", get(|| async { "thing" }));
-    let running = Running::start(services(&Obedient::default()).http(routes), ServerConfig::default()).await;
+    let running = TestServer::start(
+        services(&ScriptedEncoder::default()).http(routes),
+        ServerConfig::default(),
+    )
+    .await;
     for path in ["/healthz", "/v1/things/7", "/metrics"] {
         let answer = http().get(running.url(path)).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{path}");

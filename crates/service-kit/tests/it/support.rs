@@ -26,13 +26,13 @@ use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
 /// Events that the service saw and conditions that it waits for.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ServiceEvents {
     pub begun: AtomicUsize,
     pub dropped: AtomicUsize,
     pub release: Notify,
 }
 
-impl Seen {
+impl ServiceEvents {
     pub async fn begun(&self, calls: usize) {
         eventually(&format!("{calls} calls begin"), || {
             self.begun.load(Ordering::SeqCst) >= calls
@@ -42,7 +42,7 @@ impl Seen {
 }
 
 /// Counts calls that were dropped before they ended.
-struct DropCount(Arc<Seen>, bool);
+struct DropCount(Arc<ServiceEvents>, bool);
 
 impl Drop for DropCount {
     fn drop(&mut self) {
@@ -56,8 +56,8 @@ impl Drop for DropCount {
 /// `overloaded`, `verbose`; any other id is echoed. `EncodeStream` likewise uses the first
 /// request's client index: see [`StreamKind`].
 #[derive(Debug, Clone, Default)]
-pub struct Obedient {
-    pub seen: Arc<Seen>,
+pub struct ScriptedEncoder {
+    pub seen: Arc<ServiceEvents>,
 }
 
 /// Client index of a stream's first request.
@@ -83,7 +83,7 @@ fn message(client_index: u64) -> Result<EncodeStreamResponse, Status> {
 }
 
 #[tonic::async_trait]
-impl EncoderService for Obedient {
+impl EncoderService for ScriptedEncoder {
     async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
         let mut count = DropCount(Arc::clone(&self.seen), false);
         let id = request.into_inner().id;
@@ -149,7 +149,7 @@ impl EncoderService for Obedient {
     }
 }
 
-pub fn services(service: &Obedient) -> Services {
+pub fn services(service: &ScriptedEncoder) -> Services {
     let most = LimitsConfig::default().max_message_bytes;
     let server = EncoderServiceServer::new(service.clone());
     Services::new().add(server.max_decoding_message_size(most).max_encoding_message_size(most))
@@ -201,18 +201,18 @@ pub fn requests(kind: u64) -> impl Stream<Item = EncodeStreamRequest> + Send + '
     stream::once(async { first }).chain(stream::pending())
 }
 
-pub async fn in_memory(service: &Obedient, limits: &LimitsConfig) -> GrpcChannel {
+pub async fn in_memory(service: &ScriptedEncoder, limits: &LimitsConfig) -> GrpcChannel {
     memory::channel(services(service), limits).await.unwrap()
 }
 
 /// A server on its own port.
-pub struct Running {
+pub struct TestServer {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     pub task: JoinHandle<Result<(), Fault>>,
 }
 
-impl Running {
+impl TestServer {
     /// Starts on any free port, whatever port the configuration names.
     pub async fn start(services: Services, config: server::ServerConfig) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));

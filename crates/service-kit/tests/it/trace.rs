@@ -11,7 +11,7 @@ use opentelemetry::trace::{SpanId, SpanKind};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use tracing::Instrument;
 
-use crate::support::{Obedient, Running, eventually, get, relay, services};
+use crate::support::{ScriptedEncoder, TestServer, eventually, get, relay, services};
 
 /// The chain of spans from the last server back to the first span, as (kind, name).
 fn chain(spans: &[SpanData]) -> Vec<(SpanKind, String)> {
@@ -40,7 +40,7 @@ async fn one_trace_is_seen_across_two_hops() {
     };
     let guard = telemetry::init_with("test", &config, provider).unwrap();
 
-    let back = Running::start(services(&Obedient::default()), ServerConfig::default()).await;
+    let back = TestServer::start(services(&ScriptedEncoder::default()), ServerConfig::default()).await;
     let front = memory::channel(relay(back.connect().await), &LimitsConfig::default())
         .await
         .unwrap();

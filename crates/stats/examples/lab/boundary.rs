@@ -352,11 +352,12 @@ mod tests {
         ];
         let mut decided = 0;
         for law in laws::of_units() {
+            // The mean of a law is integrated, which takes long.
+            let settings = settings(&law, 1);
             for gate in 0..40 {
                 let values: Vec<f64> = (0..12).map(|_| law.draw(&mut stream(gate, 3))).collect();
                 let mut rng = stream(gate, 5);
                 let values: Vec<f64> = values.iter().map(|v| v + law.draw(&mut rng) / 4.0).collect();
-                let settings = settings(&law, 1);
                 let own = Sample::of(&values, &[], &settings, &mut rng);
                 for (candidate, basis) in bases {
                     let rule = Rule {

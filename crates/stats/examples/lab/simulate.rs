@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 /// Results of many simulated gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Simulated {
+pub(crate) struct GateShares {
     pub(crate) gates: usize,
     /// Share that passed.
     pub(crate) passed: f64,
@@ -77,7 +77,7 @@ pub(crate) fn simulate_betting(
     items: usize,
     gates: usize,
     seed: u64,
-) -> Result<Simulated, StatsError> {
+) -> Result<GateShares, StatsError> {
     let start = BettingTest::new(
         Items {
             range: (-1.0, 1.0),
@@ -129,7 +129,7 @@ pub(crate) fn simulate_rounds(
     spending: Spending,
     gates: usize,
     seed: u64,
-) -> Result<Simulated, StatsError> {
+) -> Result<GateShares, StatsError> {
     let rule = Rule {
         limit: Limit::at_least(floor),
         basis,
@@ -202,7 +202,7 @@ pub(crate) fn simulate_schedule(
     spending: Spending,
     gates: usize,
     seed: u64,
-) -> Result<Simulated, StatsError> {
+) -> Result<GateShares, StatsError> {
     let looks = rounds(law.units, law.seeds);
     let shares = shares(&looks, spending, alpha);
     let limit = Limit::at_least(floor);
@@ -246,7 +246,7 @@ pub(crate) fn simulate_margins(
     spending: Spending,
     gates: usize,
     seed: u64,
-) -> Result<Simulated, StatsError> {
+) -> Result<GateShares, StatsError> {
     let looks = rounds(law.units, law.seeds);
     let shares = shares(&looks, spending, alpha);
     let outcomes: Result<Vec<(Verdict, f64)>, StatsError> = (0..gates)
@@ -289,10 +289,10 @@ pub(crate) fn simulate_margins(
     outcomes.map(summed)
 }
 
-fn summed(outcomes: Vec<(Verdict, f64)>) -> Simulated {
+fn summed(outcomes: Vec<(Verdict, f64)>) -> GateShares {
     let gates = outcomes.len();
     let share = |wanted| outcomes.iter().filter(|(verdict, _)| *verdict == wanted).count() as f64 / gates as f64;
-    Simulated {
+    GateShares {
         gates,
         passed: share(Verdict::Pass),
         failed: share(Verdict::Fail),

@@ -19,7 +19,7 @@ use crate::{
 
 /// The result of one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OneUnit {
+pub struct UnitResult {
     pub verdict: Verdict,
     pub estimate: f64,
     /// The bounds: at 1 − alpha on the side that permits a pass, at 1 − alpha / units on the other.
@@ -35,7 +35,7 @@ pub struct Worst {
     /// Index of the unit whose estimate lies furthest towards, or beyond, the limit.
     pub worst: usize,
     /// Every unit, in the given order.
-    pub units: Vec<OneUnit>,
+    pub units: Vec<UnitResult>,
 }
 
 /// Tests the limit against each unit's items. A unit is one data set, or the data sets of a group.
@@ -50,7 +50,7 @@ pub fn worst_items(limit: Limit, alpha: f64, units: &[Vec<Stratum>]) -> Result<W
     };
     let units = units.iter().map(|strata| {
         let (estimate, low, high) = bounds(strata, below, above)?;
-        Ok(OneUnit {
+        Ok(UnitResult {
             verdict: limit.verdict(low, high),
             estimate,
             bounds: Some((low, high)),
@@ -68,7 +68,7 @@ pub fn worst_points(limit: Limit, observations: &[Vec<f64>]) -> Result<Worst, St
     let units = observations.iter().map(|values| {
         sample("observations", values, "a rule (values of a unit)", 1)?;
         let estimate = mean(values).unwrap_or(f64::NAN);
-        Ok(OneUnit {
+        Ok(UnitResult {
             verdict: limit.verdict(estimate, estimate),
             estimate,
             bounds: None,
@@ -77,7 +77,7 @@ pub fn worst_points(limit: Limit, observations: &[Vec<f64>]) -> Result<Worst, St
     summed(limit, units.collect::<Result<_, StatsError>>()?)
 }
 
-fn summed(limit: Limit, units: Vec<OneUnit>) -> Result<Worst, StatsError> {
+fn summed(limit: Limit, units: Vec<UnitResult>) -> Result<Worst, StatsError> {
     let estimates: Vec<f64> = units.iter().map(|unit| unit.estimate).collect();
     finite("observations", &estimates)?;
     let further = |a: f64, b: f64| match limit.side {

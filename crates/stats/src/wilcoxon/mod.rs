@@ -149,7 +149,7 @@ pub fn wilcoxon_with(differences: &[f64], options: &WilcoxonOptions) -> Result<W
     if zeros == differences.len() {
         return Err(StatsError::AllZero);
     }
-    let ranked = Ranked::new(differences, options.zeros);
+    let ranked = RankedDifferences::new(differences, options.zeros);
     let distribution = choose(differences.len(), ranked.tied || zeros > 0, options.method)?;
     let mut z_statistic = None;
     let (less, greater) = match distribution {
@@ -217,7 +217,7 @@ fn choose(n: usize, tied_or_zero: bool, method: Method) -> Result<Distribution, 
 }
 
 /// Differences after ranking.
-struct Ranked {
+struct RankedDifferences {
     /// Ranks of the differences that have a sign.
     signed: Vec<f64>,
     /// W+.
@@ -237,7 +237,7 @@ struct Ranked {
     tie_term: f64,
 }
 
-impl Ranked {
+impl RankedDifferences {
     fn new(differences: &[f64], zero_method: Zeros) -> Self {
         let kept: Vec<f64> = match zero_method {
             Zeros::Drop => differences.iter().copied().filter(|d| *d != 0.0).collect(),

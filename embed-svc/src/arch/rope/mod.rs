@@ -8,7 +8,7 @@ use super::settings::Settings;
 use crate::{
     backend::{
         Pairs, Rotation,
-        rotation::{Beyond, Longer, frequencies, powers},
+        rotation::{LongTextFrequencies, Longer, frequencies, powers},
     },
     error::EmbedError,
 };
@@ -293,7 +293,7 @@ fn longrope(
     rotation.frequencies = of(fields.list("short_factor", width / 2)?);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let limit = original as usize;
-    rotation.beyond = Some(Beyond {
+    rotation.beyond = Some(LongTextFrequencies {
         limit,
         frequencies: Longer::Fixed(of(fields.list("long_factor", width / 2)?)),
     });

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use isomer_kernels::{
-    attention::{self, Added, Scratch, Shape, self_attention},
+    attention::{self, ScoreTerms, Scratch, Shape, self_attention},
     rotary::rotate,
 };
 use rayon::prelude::*;
@@ -107,7 +107,7 @@ fn heads_of(text: &[f32], how: &Attention<'_, Cpu>, keys: std::ops::Range<usize>
         row: &positions.row,
         longest: positions.longest,
     });
-    let added = Added { bias, positions };
+    let added = ScoreTerms { bias, positions };
     let n = text.len() / shape.row();
     SCRATCH.with_borrow_mut(|scratch| self_attention(text, n, shape, how.span, added, scratch, out));
 }

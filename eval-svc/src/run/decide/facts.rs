@@ -4,10 +4,10 @@
 use super::results::RunResults;
 use crate::{
     change::{Change, same_rewrites},
-    gate::{ChanceLevels, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites},
+    gate::{ChanceLevels, Cut, CutCounts, EncodingCounts, Facts, RatedCounts, RatingCounts, RewriteCounts, Rewrites},
     profile::Axis,
     run::{
-        plan::{Plan, Variant, table::Table},
+        plan::{Layout, Variant, table::Table},
         score::ScoreEntry,
         transform::{TextResults, pairs::results_of},
     },
@@ -25,13 +25,13 @@ pub(crate) struct Counts {
 impl Counts {
     /// Counts of the rounds so far.
     pub(crate) fn new(results: &RunResults, levels: ChanceLevels) -> Self {
-        let plan = &results.plan;
+        let layout = &results.plan.layout;
         Self {
-            rewrites: rewrites(plan, &results.text_results),
-            cuts: cuts(plan, &results.scores),
+            rewrites: rewrites(layout, &results.text_results),
+            cuts: cuts(layout, results.plan.encoders.len(), &results.scores),
             ratings: ratings(results),
             levels,
-            leaks: plan.tables.iter().map(|table| table.dataset.audit().leak()).collect(),
+            leaks: layout.tables.iter().map(|table| table.dataset.audit().leak()).collect(),
         }
     }
 
@@ -48,43 +48,43 @@ impl Counts {
 }
 
 /// Counts of rewritten texts, for the gate.
-fn rewrites(plan: &Plan, text_results: &TextResults) -> RewriteCounts {
+fn rewrites(layout: &Layout, text_results: &TextResults) -> RewriteCounts {
     let of_table = |table: &Table| {
         let of_transformation = |t: usize| {
-            let axis = plan.transformations.get(t).map(|planned| planned.axis);
+            let axis = layout.transformations.get(t).map(|planned| planned.axis);
             let lengthened = matches!(axis, Some(Axis::Length | Axis::Augmentation));
             let by_dose = axis == Some(Axis::Noise);
             let of_seed = |s: usize| {
                 let mut counted = Rewrites::default();
                 let mut pairs = Vec::new();
-                for (original, result) in results_of(plan, text_results, table, t, s) {
+                for (original, result) in results_of(layout, text_results, table, t, s) {
                     counted.add(result.change, lengthened, !result.guards.is_empty());
                     if !by_dose && result.change != Change::Unchanged {
-                        pairs.push((plan.corpus.get(original), plan.corpus.get(result.text)));
+                        pairs.push((layout.corpus.get(original), layout.corpus.get(result.text)));
                     }
                 }
                 counted.same = same_rewrites(pairs);
                 counted
             };
-            (0..plan.suite.seeds.len()).map(of_seed).collect()
+            (0..layout.suite.seeds.len()).map(of_seed).collect()
         };
-        (0..plan.transformations.len()).map(of_transformation).collect()
+        (0..layout.transformations.len()).map(of_transformation).collect()
     };
-    plan.tables.iter().map(of_table).collect()
+    layout.tables.iter().map(of_table).collect()
 }
 
 /// Texts truncated by each encoder. No rule counts texts that no transformation changes.
-fn cuts(plan: &Plan, scores: &[ScoreEntry]) -> CutCounts {
+fn cuts(layout: &Layout, encoders: usize, scores: &[ScoreEntry]) -> CutCounts {
     let empty = Cut {
-        transformed: vec![vec![Default::default(); plan.suite.seeds.len()]; plan.transformations.len()],
+        transformed: vec![vec![Default::default(); layout.suite.seeds.len()]; layout.transformations.len()],
         ..Cut::default()
     };
-    let mut all = vec![vec![empty; plan.tables.len()]; plan.encoders.len()];
+    let mut all = vec![vec![empty; layout.tables.len()]; encoders];
     for one in scores {
         let Some(own) = all.get_mut(one.encoder).and_then(|own| own.get_mut(one.table)) else {
             continue;
         };
-        let encoded = Encoded {
+        let encoded = EncodingCounts {
             cut: one.cuts.varied,
             zero: one.cuts.zero,
         };
@@ -102,17 +102,14 @@ fn cuts(plan: &Plan, scores: &[ScoreEntry]) -> CutCounts {
 /// Ratings that the gate may use; `None` without a judge of similarity, and if the judge does not
 /// distinguish pairs with a known rating.
 fn ratings(results: &RunResults) -> Option<RatedCounts> {
-    let plan = &results.plan;
-    let (judge, ratings) = plan.judge.as_ref().zip(results.ratings.as_ref())?;
-    if ratings.refusal(judge).is_some() {
-        return None;
-    }
-    let seeds = vec![Rated::default(); plan.suite.seeds.len()];
-    let mut all = vec![vec![seeds; plan.transformations.len()]; plan.tables.len()];
+    let layout = &results.plan.layout;
+    let ratings = results.ratings.as_ref().filter(|ratings| ratings.refusal().is_none())?;
+    let seeds = vec![RatingCounts::default(); layout.suite.seeds.len()];
+    let mut all = vec![vec![seeds; layout.transformations.len()]; layout.tables.len()];
     for one in &ratings.samples {
         let own = &mut all[one.table][one.transformation][one.seed];
         for pair in &one.pairs {
-            if let Some(accepted) = ratings.accepts(one.transformation, *pair, judge.judging.accept) {
+            if let Some(accepted) = ratings.accepts(one.transformation, *pair) {
                 own.rated += 1;
                 own.accepted += u64::from(accepted);
             }

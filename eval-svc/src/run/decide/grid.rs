@@ -5,31 +5,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     profile::{Column, Grid},
     run::{
-        plan::{Plan, Variant},
+        plan::{Encoders, Layout, Variant},
         score::ScoreEntry,
     },
 };
 use isomer_report::terms::ChannelDose;
 
 /// Arranges every score in the grid.
-pub(crate) fn grid(plan: &Plan, scores: &[ScoreEntry]) -> Grid {
+pub(crate) fn grid(layout: &Layout, encoders: &Encoders, scores: &[ScoreEntry]) -> Grid {
     let mut grid = Grid::new(
-        plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
-        plan.tables
+        encoders.ids().map(str::to_owned).collect(),
+        layout
+            .tables
             .iter()
             .map(|table| table.dataset.name().to_owned())
             .collect(),
-        plan.transformations
+        layout
+            .transformations
             .iter()
             .map(|t| Column {
                 noise: ChannelDose::of(&t.transformation),
                 ..Column::new(&t.label, t.axis)
             })
             .collect(),
-        plan.suite.seeds.clone(),
+        layout.suite.seeds.clone(),
     );
-    grid.variants = (0..plan.encoders.len()).map(|e| plan.is_variant(e)).collect();
-    for (d, table) in plan.tables.iter().enumerate() {
+    grid.variants = (0..encoders.len()).map(|e| encoders.is_variant(e)).collect();
+    for (d, table) in layout.tables.iter().enumerate() {
         grid.groups[d] = table.group();
         grid.tasks[d] = table.dataset.task().name().to_owned();
         grid.languages[d] = table.dataset.language_group();
@@ -49,7 +51,7 @@ pub(crate) fn grid(plan: &Plan, scores: &[ScoreEntry]) -> Grid {
         }
     }
     for ((table, transformation), texts) in digests {
-        grid.same_texts[table][transformation] = texts.len() == 1 && plan.suite.seeds.len() > 1;
+        grid.same_texts[table][transformation] = texts.len() == 1 && layout.suite.seeds.len() > 1;
     }
     grid
 }

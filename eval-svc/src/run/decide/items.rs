@@ -15,12 +15,13 @@ use crate::{
         subset::{Mask, items_where},
     },
     gate::{
-        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Sequence, SubsetScores, Texts, Unit,
+        Basis, BoundGate, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Sequence, SubsetScores, Texts,
+        Unit,
     },
     profile::{self, Choice, DatasetItems, DropShare, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
-    report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
+    report::{Outcome, PairedComparison, PairedQuantity, PairedTexts, SubsetReport, paired_strata},
     run::{
-        plan::{Variant, power::figure, table::Table},
+        plan::{Layout, Variant, power::figure, table::Table},
         transform::TextResult,
         units::UnitStore,
     },
@@ -29,7 +30,7 @@ use crate::{
 };
 
 /// A run's items; their evidence is read from the store of scores on demand.
-pub(crate) struct KnownItems<'a> {
+pub(crate) struct ItemEvidence<'a> {
     results: &'a RunResults,
     units: &'a UnitStore,
     /// Every score.
@@ -41,14 +42,14 @@ pub(crate) struct KnownItems<'a> {
 /// Addresses of the stored scores.
 type Addresses<'a> = HashMap<(usize, usize, Variant), &'a str>;
 
-impl<'a> KnownItems<'a> {
+impl<'a> ItemEvidence<'a> {
     /// Indexes the addresses of the measured scores.
     pub(crate) fn new(results: &'a RunResults, units: &'a UnitStore) -> Self {
         let addresses = results.scores.iter();
         Self {
             results,
             units,
-            grid: grid::grid(&results.plan, &results.scores),
+            grid: grid::grid(&results.plan.layout, &results.plan.encoders, &results.scores),
             addresses: addresses
                 .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
                 .collect(),
@@ -56,9 +57,13 @@ impl<'a> KnownItems<'a> {
         }
     }
 
+    fn layout(&self) -> &'a Layout {
+        &self.results.plan.layout
+    }
+
     /// Computes the profile.
     pub(crate) fn profile(&self) -> RobustnessProfile {
-        let mut profile = profile::profile(&self.grid, self.results.plan.baseline);
+        let mut profile = profile::profile(&self.grid, self.results.plan.decide.baseline);
         add_intervals(&mut profile, &self.grid, self.items(), |encoder, table| {
             self.evidence(encoder, table)
         });
@@ -68,9 +73,10 @@ impl<'a> KnownItems<'a> {
     /// How much of each encoder's drop is left in its searches by terms.
     pub(crate) fn drop_shares(&self) -> Vec<DropShare> {
         let drops = profile::drops(&self.grid);
-        let searches = (0..self.results.plan.encoders.len()).filter_map(|e| Some((e, self.results.plan.search(e)?)));
+        let encoders = &self.results.plan.encoders;
+        let searches = (0..encoders.len()).filter_map(|e| Some((e, encoders.search(e)?)));
         let searches: Vec<(usize, SearchForm)> = searches.collect();
-        let served = |search: &(usize, SearchForm)| self.results.plan.served(search.0);
+        let served = |search: &(usize, SearchForm)| encoders.served(search.0);
         let mut shares = Vec::new();
         for own in searches.chunk_by(|one, other| served(one) == served(other)) {
             let source = served(&own[0]);
@@ -84,7 +90,7 @@ impl<'a> KnownItems<'a> {
                     let interval = both.as_ref().ok().and_then(|ratio| ratio.interval);
                     let open = || "the drop of the vectors may be 0".to_owned();
                     shares.push(DropShare {
-                        encoder: self.results.plan.encoders[source].id.clone(),
+                        encoder: encoders.id(source).to_owned(),
                         form: form.to_string(),
                         quantity: quantity.clone(),
                         share: both.as_ref().ok().map(|ratio| ratio.estimate),
@@ -100,7 +106,7 @@ impl<'a> KnownItems<'a> {
 
     /// The drop of an encoder on the items of all data sets.
     fn drop_strata(&self, encoder: usize, figure: Figure) -> Result<Vec<Stratum>, String> {
-        let datasets: Vec<usize> = (0..self.results.plan.tables.len()).collect();
+        let datasets: Vec<usize> = (0..self.layout().tables.len()).collect();
         profile::strata(
             &self.grid,
             encoder,
@@ -115,7 +121,7 @@ impl<'a> KnownItems<'a> {
     /// The items of each data set.
     fn items(&self) -> &[DatasetItems] {
         self.items.get_or_init(|| {
-            let tables = self.results.plan.tables.iter();
+            let tables = self.layout().tables.iter();
             tables.map(|table| items(self.results, table)).collect()
         })
     }
@@ -126,16 +132,16 @@ impl<'a> KnownItems<'a> {
             let address = self.addresses.get(&(encoder, table, variant));
             address
                 .and_then(|address| self.units.evidence(address))
-                .ok_or_else(|| format!("no items are kept for {}", self.results.plan.describe(variant)))
+                .ok_or_else(|| format!("no items are kept for {}", self.layout().describe(variant)))
         };
         let of_transformation = |transformation: usize| {
-            (0..self.results.plan.suite.seeds.len())
+            (0..self.layout().suite.seeds.len())
                 .map(|seed| one(Variant::Transformed { transformation, seed }))
                 .collect::<Result<Vec<_>, _>>()
         };
         Ok(UnitItems {
             original: one(Variant::Original)?,
-            transformed: (0..self.results.plan.transformations.len())
+            transformed: (0..self.layout().transformations.len())
                 .map(of_transformation)
                 .collect::<Result<_, _>>()?,
         })
@@ -143,7 +149,7 @@ impl<'a> KnownItems<'a> {
 
     /// The level of the original scores that rules compare, relative to those of permuted labels,
     /// for each judged encoder.
-    pub(crate) fn levels(&self, gate: &Bound) -> ChanceLevels {
+    pub(crate) fn levels(&self, gate: &BoundGate) -> ChanceLevels {
         let rules = gate.rules.iter().filter(|rule| rule.compares_scores());
         let datasets: BTreeSet<usize> = rules.flat_map(|rule| rule.datasets.iter().copied()).collect();
         let mut all = ChanceLevels::new();
@@ -159,19 +165,20 @@ impl<'a> KnownItems<'a> {
 
     /// Inputs of the gate's rules over items, for each judged encoder. Such rules are decided once,
     /// when the run is complete.
-    pub(crate) fn of_rules(&self, gate: &Bound) -> ItemStrata {
+    pub(crate) fn of_rules(&self, gate: &BoundGate) -> ItemStrata {
         let mut all = ItemStrata::new();
         let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
         for &encoder in &gate.judged {
             for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
                 let Some(figure) = figure(rule) else { continue };
                 if let Some(paired) = rule.rule.limit.paired() {
-                    let found = self.paired(gate, encoder, rule, paired, figure);
+                    let found = with_baseline(gate, encoder).and_then(|both| self.paired(both, rule, paired, figure));
                     all.insert((encoder, r), found);
                     continue;
                 }
                 if rule.rule.limit.measure() == Measure::Difference {
-                    all.insert((encoder, r), self.margin(gate, encoder, rule, figure));
+                    let found = with_baseline(gate, encoder).and_then(|both| self.margin(both, rule, figure));
+                    all.insert((encoder, r), found);
                     continue;
                 }
                 let found = known(self.results, rule).and_then(|choice| {
@@ -191,14 +198,11 @@ impl<'a> KnownItems<'a> {
         all
     }
 
-    /// The strata of a margin over items.
-    fn margin(&self, gate: &Bound, encoder: usize, rule: &BoundRule, figure: Figure) -> Result<Vec<Stratum>, String> {
-        let baseline = gate
-            .baseline
-            .ok_or_else(|| "no baseline encoder was named".to_owned())?;
+    /// The strata of the margin of an encoder to the baseline, over items.
+    fn margin(&self, encoders: EncoderPair, rule: &BoundRule, figure: Figure) -> Result<Vec<Stratum>, String> {
         profile::margin_strata(
             &self.grid,
-            (encoder, baseline),
+            (encoders.encoder, encoders.baseline),
             figure,
             &rule.datasets,
             self.items(),
@@ -206,53 +210,48 @@ impl<'a> KnownItems<'a> {
         )
     }
 
-    /// Inputs of a rule on items of two encoders.
+    /// Inputs of a rule on items of an encoder and the baseline.
     fn paired(
         &self,
-        gate: &Bound,
-        encoder: usize,
+        encoders: EncoderPair,
         rule: &BoundRule,
-        paired: Paired,
+        paired: PairedQuantity,
         figure: Figure,
     ) -> Result<Vec<Stratum>, String> {
-        let baseline = gate
-            .baseline
-            .ok_or_else(|| "no baseline encoder was named".to_owned())?;
         let outcome = |encoder: usize, table: usize, texts: PairedTexts| {
             let variant = match texts {
                 None => Variant::Original,
                 Some((transformation, seed)) => Variant::Transformed { transformation, seed },
             };
-            let missing = || format!("no items are kept for {}", self.results.plan.describe(variant));
+            let missing = || format!("no items are kept for {}", self.layout().describe(variant));
             let scored = self.results.scores.iter();
             let mut scored = scored.filter(|one| (one.encoder, one.table, one.variant) == (encoder, table, variant));
             let scored = scored.next().ok_or_else(missing)?;
             Ok(Outcome {
-                task: self.results.plan.tables[table].dataset.task(),
+                task: self.layout().tables[table].dataset.task(),
                 main_key: scored.score.main_key.clone(),
                 evidence: self.units.evidence(&scored.unit),
                 lists: self.units.lists(&scored.unit),
             })
         };
-        paired_strata(
-            &self.grid,
-            (encoder, baseline),
-            (paired, figure),
-            &rule.datasets,
-            self.items(),
-            outcome,
-        )
+        let comparison = PairedComparison {
+            encoder: encoders.encoder,
+            baseline: encoders.baseline,
+            quantity: paired,
+            figure,
+        };
+        paired_strata(&self.grid, comparison, &rule.datasets, self.items(), outcome)
     }
 
     /// Inputs of the gate's rules decided by betting, for each judged encoder.
-    pub(crate) fn sequences_of_rules(&self, gate: &Bound) -> ItemSequences {
+    pub(crate) fn sequences_of_rules(&self, gate: &BoundGate) -> ItemSequences {
         let mut all = ItemSequences::new();
         let rules = gate.rules.iter().enumerate();
         for (r, rule) in rules.filter(|(_, rule)| rule.basis == Basis::Betting) {
             let (Some(figure), &[d]) = (figure(rule), rule.datasets.as_slice()) else {
                 continue;
             };
-            let table = &self.results.plan.tables[d];
+            let table = &self.layout().tables[d];
             let (texts, order) = (item_texts(table), table.dataset.order().unwrap_or_default());
             for &encoder in &gate.judged {
                 let found = self
@@ -271,7 +270,7 @@ impl<'a> KnownItems<'a> {
 
     /// Inputs of the gate's rules on a subset of the rewrites, for each judged encoder and the one
     /// that it is compared with.
-    pub(crate) fn subsets_of_rules(&self, gate: &Bound) -> SubsetScores {
+    pub(crate) fn subsets_of_rules(&self, gate: &BoundGate) -> SubsetScores {
         let mut all = SubsetScores::new();
         let rules = gate.rules.iter().enumerate();
         for (r, rule) in rules.filter(|(_, rule)| rule.rule.texts != Texts::All) {
@@ -309,17 +308,11 @@ impl<'a> KnownItems<'a> {
             refused: None,
             rows: rows(Choice::Changed),
         }];
-        if let Some(judge) = self
-            .results
-            .plan
-            .judge
-            .as_ref()
-            .filter(|_| self.results.ratings.is_some())
-        {
-            let refused = self.results.ratings_refusal();
+        if let Some(ratings) = &self.results.ratings {
+            let refused = ratings.refusal();
             all.push(SubsetReport {
                 texts: Texts::Accepted,
-                accept: Some(judge.judging.accept),
+                accept: Some(ratings.judge.judging.accept),
                 rows: match refused {
                     None => rows(Choice::Accepted),
                     Some(_) => Vec::new(),
@@ -329,6 +322,19 @@ impl<'a> KnownItems<'a> {
         }
         all
     }
+}
+
+/// Positions of an encoder and of the baseline that it is compared with.
+#[derive(Clone, Copy)]
+struct EncoderPair {
+    encoder: usize,
+    baseline: usize,
+}
+
+fn with_baseline(gate: &BoundGate, encoder: usize) -> Result<EncoderPair, String> {
+    let baseline = gate.baseline;
+    let baseline = baseline.ok_or_else(|| "no baseline encoder was named".to_owned())?;
+    Ok(EncoderPair { encoder, baseline })
 }
 
 /// The rewrites that a rule covers, or the reason why they are unknown.
@@ -344,38 +350,37 @@ fn known(results: &RunResults, rule: &BoundRule) -> Result<Choice, String> {
 }
 
 fn items(results: &RunResults, table: &Table) -> DatasetItems {
-    let (plan, texts) = (&results.plan, table.dataset.item_texts());
+    let (layout, texts) = (&results.plan.layout, table.dataset.item_texts());
     // The items all of whose transformed texts pass a test, which receives the number of the
     // original and its result.
     let chosen = |t: usize, s: usize, test: &dyn Fn(u32, &TextResult) -> bool| -> Mask {
-        let planned = &plan.transformations[t];
+        let planned = &layout.transformations[t];
         let requests = table.requests.of(planned);
         let request = |text: u32| requests.get(text as usize).copied().flatten();
-        let asked: Vec<Vec<u32>> = texts
+        let transformed: Vec<Vec<u32>> = texts
             .iter()
             .map(|own| own.iter().copied().filter(|text| request(*text).is_some()).collect())
             .collect();
-        items_where(asked.iter().map(Vec::as_slice), |text| {
+        items_where(transformed.iter().map(Vec::as_slice), |text| {
             request(text).is_some_and(|request| {
-                let original = plan.requests.of(planned)[request].text;
+                let original = layout.requests.of(planned)[request].text;
                 let result = results.text_results.get(t, s, request);
                 result.is_some_and(|result| test(original, result))
             })
         })
     };
     let each = |mask: &dyn Fn(usize, usize) -> Mask| -> Vec<Vec<Mask>> {
-        let of_transformation = |t: usize| (0..plan.suite.seeds.len()).map(|s| mask(t, s)).collect();
-        (0..plan.transformations.len()).map(of_transformation).collect()
+        let of_transformation = |t: usize| (0..layout.suite.seeds.len()).map(|s| mask(t, s)).collect();
+        (0..layout.transformations.len()).map(of_transformation).collect()
     };
-    let ratings = plan.judge.as_ref().zip(results.ratings.as_ref());
-    let ratings = ratings.filter(|(judge, ratings)| ratings.refusal(judge).is_none());
+    let ratings = results.ratings.as_ref().filter(|ratings| ratings.refusal().is_none());
     DatasetItems {
         clusters: clusters(item_texts(table)),
         changed: each(&|t, s| chosen(t, s, &|_, result| result.change != Change::Unchanged)),
-        accepted: ratings.map_or_else(Vec::new, |(judge, ratings)| {
+        accepted: ratings.map_or_else(Vec::new, |ratings| {
             each(&|t, s| {
                 chosen(t, s, &|original, result| {
-                    ratings.accepts(t, (original, result.text), judge.judging.accept) == Some(true)
+                    ratings.accepts(t, (original, result.text)) == Some(true)
                 })
             })
         }),

@@ -6,13 +6,15 @@ pub(super) mod grid;
 pub(super) mod items;
 pub(super) mod results;
 
-use self::{facts::Counts, items::KnownItems, results::RunResults};
+use isomer_proto::ProtoEnum;
+
+use self::{facts::Counts, items::ItemEvidence, results::RunResults};
 use crate::{
-    gate::{self, Bound},
+    gate::{self, BoundGate},
     report::{GateReport, RoundReport, SequentialReport},
     run::{
         RunError,
-        plan::{Plan, rounds::Round},
+        plan::{Encoders, Layout, rounds::Round},
         record::RecordedLook,
         score::ScoreEntry,
         separate,
@@ -57,8 +59,8 @@ pub(crate) fn recorded(look: RecordedLook, number: usize, inputs: &str) -> Resul
 /// share the error probability of rules on separation.
 pub(crate) fn look(results: &mut RunResults, units: &UnitStore, round: &Round, shared_by: usize) -> Option<GateReport> {
     let earlier = results.verdicts.take();
-    let bound = results.plan.gate.as_ref()?;
-    let items = KnownItems::new(results, units);
+    let bound = results.plan.decide.gate.as_ref()?;
+    let items = ItemEvidence::new(results, units);
     let counts = Counts::new(results, items.levels(bound));
     let look = gate::Look {
         datasets: &round.tables,
@@ -67,7 +69,7 @@ pub(crate) fn look(results: &mut RunResults, units: &UnitStore, round: &Round, s
         round: round.number,
         facts: counts.facts(),
         subsets: &items.subsets_of_rules(bound),
-        separation: &separate::of_rules(&results.plan, bound, &results.separations, round),
+        separation: &separate::of_rules(&results.plan.layout, bound, &results.separations, round),
         items: &items.of_rules(bound),
         sequences: &items.sequences_of_rules(bound),
         shared_by,
@@ -76,14 +78,19 @@ pub(crate) fn look(results: &mut RunResults, units: &UnitStore, round: &Round, s
 }
 
 /// The report on the rounds of a gate, before the first.
-pub(crate) fn sequential(plan: &Plan, gate: &Bound, rounds: Vec<RoundReport>) -> SequentialReport {
+pub(crate) fn sequential(
+    layout: &Layout,
+    encoders: &Encoders,
+    gate: &BoundGate,
+    rounds: Vec<RoundReport>,
+) -> SequentialReport {
     SequentialReport {
-        spending: gate.sequential.name().to_owned(),
+        spending: gate.sequential.dashed().to_owned(),
         rounds,
         taken: 0,
-        texts_planned: plan.texts_planned() as u64,
+        texts_planned: layout.texts_planned() as u64,
         texts_asked: 0,
-        scores_planned: (plan.tables.len() * plan.variants().len() * plan.encoders.len()) as u64,
+        scores_planned: (layout.tables.len() * layout.variants().len() * encoders.len()) as u64,
         scores_made: 0,
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 /// The results of the stages so far.
 #[derive(Debug)]
 pub(crate) struct RunResults {
-    /// The plan, which numbers the generated texts.
+    /// The plan. Its layout numbers the generated texts.
     pub plan: Plan,
     pub text_results: TextResults,
     /// Every score.
@@ -34,7 +34,7 @@ pub(crate) struct RunResults {
 pub(crate) struct RoundResults {
     pub results: RunResults,
     /// Position in the plan of each data set of the rules; `None` if it was not run.
-    pub places: Vec<Option<usize>>,
+    pub positions: Vec<Option<usize>>,
     /// Whether there was more than one look.
     pub several: bool,
 }
@@ -67,22 +67,22 @@ impl RunResults {
 
     /// The reason why no rewrite counts as accepted; `None` if the ratings count.
     pub(crate) fn ratings_refusal(&self) -> Option<String> {
-        match self.plan.judge.as_ref().zip(self.ratings.as_ref()) {
+        match &self.ratings {
             None => Some("no judge rated them".to_owned()),
-            Some((judge, ratings)) => ratings.refusal(judge),
+            Some(ratings) => ratings.refusal(),
         }
     }
 
     /// Keeps only these data sets and the first seeds in the plan, as in a run that stopped early.
     /// Returns the new position of each data set.
     pub(crate) fn narrow(&mut self, tables: &[usize], seeds: usize) -> Vec<Option<usize>> {
-        let places = self.plan.narrow(tables, seeds);
+        let positions = self.plan.layout.narrow(tables, seeds);
         let of_scores = self.scores.iter_mut().map(|one| &mut one.table);
         let of_drifts = self.drifts.iter_mut().map(|one| &mut one.table);
         let of_separations = self.separations.iter_mut().map(|one| &mut one.table);
         for table in of_scores.chain(of_drifts).chain(of_separations) {
-            *table = places.get(*table).copied().flatten().unwrap_or(*table);
+            *table = positions.get(*table).copied().flatten().unwrap_or(*table);
         }
-        places
+        positions
     }
 }

@@ -9,12 +9,12 @@ use isomer_service_kit::vectors::Ranges;
 use ndarray::Array2;
 
 use crate::{
-    encoding::Encoded,
+    encoding::EncodedTexts,
     metric::vector_matrix,
     run::{
         RunError,
         plan::{
-            Plan,
+            Encoders, Layout,
             table::{Key, Slot},
         },
     },
@@ -47,21 +47,22 @@ impl Vectors {
     }
 
     /// Removes the vectors of all other texts.
-    pub(crate) fn keep(&mut self, wanted: &HashSet<Key>) {
-        let mut kept = Self {
+    pub(crate) fn retain(&mut self, keys: &HashSet<Key>) {
+        let mut retained = Self {
             cols: self.cols,
             ranges: std::mem::take(&mut self.ranges),
             ..Self::default()
         };
         for (text, row) in &self.rows {
-            if wanted.contains(text) {
-                kept.rows.insert(*text, kept.rows.len());
-                kept.cut.push(self.cut.get(*row).copied().flatten());
-                kept.data
+            if keys.contains(text) {
+                retained.rows.insert(*text, retained.rows.len());
+                retained.cut.push(self.cut.get(*row).copied().flatten());
+                retained
+                    .data
                     .extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
             }
         }
-        *self = kept;
+        *self = retained;
     }
 
     /// Adds the vectors of `texts` (numbers that are not present yet) under one prompt.
@@ -70,7 +71,7 @@ impl Vectors {
         encoder: &str,
         slot: Slot,
         texts: &[u32],
-        encoded: Encoded,
+        encoded: EncodedTexts,
     ) -> Result<(), RunError> {
         if texts.is_empty() {
             return Ok(());
@@ -97,11 +98,11 @@ impl Vectors {
 
 /// Keys of the texts on which the form of an encoder is calibrated: the originals of a data set, of
 /// retrieval its documents. Empty if the encoder needs none.
-pub(crate) fn calibration(plan: &Plan, encoder: usize, table: usize) -> Vec<Key> {
-    let Some(table) = plan
+pub(crate) fn calibration(layout: &Layout, encoders: &Encoders, encoder: usize, table: usize) -> Vec<Key> {
+    let Some(table) = layout
         .tables
         .get(table)
-        .filter(|_| plan.form(encoder).is_some_and(StoredForm::needs_ranges))
+        .filter(|_| encoders.form(encoder).is_some_and(StoredForm::needs_ranges))
     else {
         return Vec::new();
     };
@@ -124,16 +125,16 @@ impl Vectors {
     /// the texts of [`calibration`].
     pub(crate) fn calibrate(
         &mut self,
-        plan: &Plan,
+        encoders: &Encoders,
         encoder: usize,
         table: usize,
         texts: &[Key],
     ) -> Result<(), RunError> {
-        let Some(form) = plan.form(encoder).filter(|form| form.needs_ranges()) else {
+        let Some(form) = encoders.form(encoder).filter(|form| form.needs_ranges()) else {
             return Ok(());
         };
         if !self.ranges.contains_key(&(table, form)) {
-            let stored = StoredVectors::new(plan, encoder, table, self);
+            let stored = StoredVectors::new(encoders, encoder, table, self);
             let rows = texts.iter().filter_map(|key| stored.shortened(*key).transpose());
             let rows: Vec<Cow<'_, [f32]>> = rows.collect::<Result<_, RunError>>()?;
             if let Some(ranges) = Ranges::of_rows(rows.iter()) {
@@ -146,12 +147,12 @@ impl Vectors {
 
 impl<'a> StoredVectors<'a> {
     /// Vectors for a data set.
-    pub(crate) fn new(plan: &'a Plan, encoder: usize, table: usize, vectors: &'a Vectors) -> Self {
-        let form = plan.form(encoder);
+    pub(crate) fn new(encoders: &'a Encoders, encoder: usize, table: usize, vectors: &'a Vectors) -> Self {
+        let form = encoders.form(encoder);
         Self {
             vectors,
-            encoder: &plan.encoders[encoder].id,
-            normalises: plan.encoders[plan.source(encoder)].normalises,
+            encoder: encoders.id(encoder),
+            normalises: encoders[encoders.source(encoder)].encoder.normalises,
             form,
             ranges: form.and_then(|form| vectors.ranges.get(&(table, form))),
         }

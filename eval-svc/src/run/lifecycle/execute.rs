@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{live::Live, portions, stages::Stages};
+use super::{live::LiveRun, portions, stages::Stages};
 use crate::{
-    gate,
+    gate::{self, spending},
     report::{self, RoundReport},
     run::{
         RunContext, RunError, decide,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Executes a plan and writes its report.
-pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Result<(), RunError> {
+pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &LiveRun) -> Result<(), RunError> {
     let context = &context.for_run(&live.record().id);
     let progress = &live.progress;
     context.hold_vectors(&plan.encoders);
@@ -40,7 +40,7 @@ pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
     let mut stages = Stages::new(context, live);
     let RoundResults {
         mut results,
-        places,
+        positions,
         several,
     } = if rounds::over_items(&plan) {
         Box::pin(portions::in_portions(&mut stages, plan)).await?
@@ -50,11 +50,11 @@ pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
     // Only texts that the report covers are rated, so the rounds come first.
     if several {
         stages.judge(&mut results).await?;
-        apply_ratings(&mut results, &places);
+        apply_ratings(&mut results, &positions);
     }
     let refusal = results.ratings.is_some().then(|| results.ratings_refusal());
     if let Some(verdicts) = &mut results.verdicts {
-        let mut transformations = results.plan.transformations.iter();
+        let mut transformations = results.plan.layout.transformations.iter();
         verdicts.rewrites_rated = transformations
             .any(|planned| planned.needs_generator)
             .then_some(refusal == Some(None));
@@ -87,16 +87,21 @@ pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
 }
 
 /// Checks decisions made in rounds against the ratings.
-fn apply_ratings(results: &mut RunResults, places: &[Option<usize>]) {
+fn apply_ratings(results: &mut RunResults, positions: &[Option<usize>]) {
     let Some(mut verdicts) = results.verdicts.take() else {
         return;
     };
-    if let Some(bound) = &results.plan.gate {
+    let (plan, layout) = (&results.plan, &results.plan.layout);
+    if let Some(bound) = &plan.decide.gate {
         // The looks have compared the original scores with chance.
         let counts = Counts::new(results, gate::ChanceLevels::new());
-        let grid = grid::grid(&results.plan, &results.scores);
-        let seeds = results.plan.suite.seeds.len();
-        gate::apply_ratings(bound, &grid, &mut verdicts, &counts.facts(), (places, seeds));
+        let rated = gate::RatedRun {
+            grid: &grid::grid(layout, &plan.encoders, &results.scores),
+            facts: &counts.facts(),
+            datasets: positions,
+            seeds: layout.suite.seeds.len(),
+        };
+        gate::apply_ratings(bound, &mut verdicts, &rated);
     }
     results.verdicts = Some(verdicts);
 }
@@ -122,8 +127,8 @@ fn generation(
 /// Runs all stages up to the gate, in the rounds of the plan.
 async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, RunError> {
     let rounds = rounds::rounds(&plan);
-    let mut state = EncodingState::new(&plan);
-    let text_results = TextResults::new(&plan);
+    let mut state = EncodingState::new(&plan.encoders);
+    let text_results = TextResults::new(&plan.layout);
     let mut results = RunResults::new(plan, text_results);
     let mut taken = 0;
     for (i, round) in rounds.iter().enumerate() {
@@ -151,8 +156,8 @@ async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, 
         }
     }
     drop(state);
-    let gate = results.plan.gate.as_ref();
-    let gate = gate.filter(|gate| gate.sequential.spending().is_some());
+    let gate = results.plan.decide.gate.as_ref();
+    let gate = gate.filter(|gate| spending(gate.sequential).is_some());
     let report = |round: &Round| RoundReport {
         datasets: round.tables.len(),
         seeds: round.seeds,
@@ -160,37 +165,40 @@ async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, 
         fraction: round.fraction,
         alpha: round.alpha,
     };
-    let sequential = gate.map(|gate| decide::sequential(&results.plan, gate, rounds.iter().map(report).collect()));
+    let (layout, encoders) = (&results.plan.layout, &results.plan.encoders);
+    let reports = || rounds.iter().map(report).collect();
+    let sequential = gate.map(|gate| decide::sequential(layout, encoders, gate, reports()));
     results.complete(sequential, taken);
-    let places = match rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
+    let positions = match rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
         Some(round) => results.narrow(&round.tables, round.seeds),
-        None => (0..results.plan.tables.len()).map(Some).collect(),
+        None => (0..results.plan.layout.tables.len()).map(Some).collect(),
     };
     Ok(RoundResults {
         results,
-        places,
+        positions,
         several: rounds.len() > 1,
     })
 }
 
 /// Sends a summary of the plan to the watchers.
 fn announce(plan: &Plan, progress: &RunProgress) {
+    let layout = &plan.layout;
     let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     progress.message(format!(
         "suite {}: {} x {} x {}; {} to transform once for all encoders, {} in all; {}",
-        plan.suite.name,
-        count(plan.tables.len(), "dataset", "datasets"),
-        count(plan.transformations.len(), "transformation", "transformations"),
-        count(plan.suite.seeds.len(), "seed", "seeds"),
-        count(plan.requests.distinct.len(), "distinct text", "distinct texts"),
+        layout.suite.name,
+        count(layout.tables.len(), "dataset", "datasets"),
+        count(layout.transformations.len(), "transformation", "transformations"),
+        count(layout.suite.seeds.len(), "seed", "seeds"),
+        count(layout.requests.distinct.len(), "distinct text", "distinct texts"),
         count(
-            plan.texts_planned(),
+            layout.texts_planned(),
             "transformation of a text",
             "transformations of texts"
         ),
         count(plan.encoders.len(), "encoder", "encoders"),
     ));
-    for table in &plan.tables {
+    for table in &layout.tables {
         for note in table.dataset.notes() {
             progress.message(format!("{}: {note}", table.dataset.name()));
         }

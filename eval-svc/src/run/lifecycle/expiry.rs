@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::store::RunEnd;
+
 /// When runs expire. Active runs never expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expiry {
@@ -22,11 +24,14 @@ impl Expiry {
     }
 
     /// The ids of the runs that expire, given all runs with their ends, newest first.
-    pub(crate) fn expired(self, runs: Vec<(String, Option<Timestamp>)>, now: Timestamp) -> Vec<String> {
-        let expired = runs.into_iter().enumerate().filter_map(|(newer, (id, ended))| {
-            let age = Duration::try_from(now.duration_since(ended?)).unwrap_or_default();
-            (newer >= self.most || self.age.is_some_and(|most| age > most)).then_some(id)
-        });
+    pub(crate) fn expired(self, runs: Vec<RunEnd>, now: Timestamp) -> Vec<String> {
+        let expired = runs
+            .into_iter()
+            .enumerate()
+            .filter_map(|(newer, RunEnd { id, ended })| {
+                let age = Duration::try_from(now.duration_since(ended?)).unwrap_or_default();
+                (newer >= self.most || self.age.is_some_and(|most| age > most)).then_some(id)
+            });
         expired.collect()
     }
 }
@@ -36,7 +41,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::run::{
-        lifecycle::store::{Created, FolderStore, RunStore},
+        lifecycle::store::{Creation, FolderStore, RunStore},
         record::{RunRecord, RunRequest, RunState},
     };
 
@@ -51,7 +56,7 @@ mod tests {
         for days in [None, Some(40), Some(0), Some(0)] {
             let id = uuid::Uuid::now_v7().to_string();
             let mut record = RunRecord::new(id.clone(), None, RunRequest::default(), now);
-            let Created::New(lead) = store.create(&record).await.unwrap() else {
+            let Creation::New(lead) = store.create(&record).await.unwrap() else {
                 panic!("the run is new");
             };
             if let Some(days) = days {

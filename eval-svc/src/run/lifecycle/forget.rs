@@ -12,7 +12,7 @@ use std::{
 use isomer_retention::erasure::{Mode, Texts};
 
 use super::{
-    forgotten::{ForgottenRuns, Redaction, document},
+    redaction::{Redaction, RunRedactions, document},
     store::{FolderStore, forget_in_ledger},
 };
 use crate::{config::EvalConfig, run::StoreError};
@@ -22,8 +22,8 @@ use crate::{config::EvalConfig, run::StoreError};
 /// # Errors
 /// If a folder, a file or the ledger cannot be read or written. Completed changes stay, and the
 /// next call does the rest.
-pub async fn forget(config: &EvalConfig, texts: &Texts, mode: Mode) -> Result<ForgottenRuns, StoreError> {
-    let mut all = ForgottenRuns::default();
+pub async fn forget(config: &EvalConfig, texts: &Texts, mode: Mode) -> Result<RunRedactions, StoreError> {
+    let mut all = RunRedactions::default();
     let folder = config.runs_dir();
     if folder.is_dir() {
         FolderStore::open(&folder)?.forget(texts, mode, &mut all)?;

@@ -1,52 +1,42 @@
 //! Creates, lists, watches, cancels and deletes runs.
 
 use std::{
-    collections::HashMap,
-    panic::AssertUnwindSafe,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
-use futures::FutureExt;
 #[cfg(feature = "fleet")]
 use isomer_fleet::Overview;
-pub use isomer_proto::eval::v1::ReportFormat;
-use isomer_service_kit::{Fault, Tenant};
+#[cfg(feature = "fleet")]
+use isomer_service_kit::Fault;
+use isomer_service_kit::Tenant;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    execute,
+    drive::drive,
     expiry::Expiry,
-    live::Live,
-    store::{CancelRequest, Created, FolderStore, INTERRUPTED, Ledger, LedgerStore, RunStore},
-    waiting::{Turn, Waiting},
+    live::LiveRun,
+    live_runs::LiveRuns,
+    queue::{QueueTicket, RunQueue},
+    request_locks::RequestLocks,
+    store::{Creation, FolderStore, Ledger, RunPage, RunStore},
 };
 use crate::run::{
     RunContext, RunError,
     error::invalid,
     events::Event,
-    plan::{Plan, forecast::Forecast, judge::PlannedJudge, prepare},
-    record::{Generation, RunRecord, RunRequest, RunState, SuiteChoice},
-    report::items_file,
+    plan::{JudgePlan, Plan, forecast::Forecast, prepare},
+    record::{Generation, RunRecord, RunRequest, SuiteChoice},
 };
 
-/// Number of ended runs whose events stay in memory.
-const REMEMBERED: usize = 64;
 /// Interval between deletions of expired runs.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// Number of runs whose rate a forecast uses.
 const LOOKED_BACK: usize = 50;
 /// Maximum length of a request id, in bytes.
 const LONGEST_REQUEST_ID: usize = 256;
-/// Maximum length of the reason of a cancellation, in bytes.
-const LONGEST_REASON: usize = 1000;
-/// Interval for reading the record of a run that another replica cancels.
-const CANCEL_POLL: Duration = Duration::from_millis(200);
-/// Maximum wait for a run to end, or to be handed over, before the process shuts down.
-const LONGEST_INTERRUPTION: Duration = Duration::from_secs(10);
 
 /// All runs of this process, and those of its state folder or ledger. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -72,11 +62,11 @@ struct Inner {
     context: RunContext,
     store: Arc<dyn RunStore>,
     ledger: Option<Ledger>,
-    live: Mutex<HashMap<String, Arc<Live>>>,
-    /// Locks by request id, held while a run with this id is being created.
-    creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    places: Arc<Semaphore>,
-    waiting: Waiting,
+    live: LiveRuns,
+    creating: RequestLocks,
+    /// One for each run that may be executed at once.
+    permits: Arc<Semaphore>,
+    queue: RunQueue,
     swept: Mutex<Option<Instant>>,
 }
 
@@ -89,26 +79,6 @@ pub struct Owner {
     pub tenant: Tenant,
 }
 
-/// File name and media type of a report.
-fn file_of(format: ReportFormat) -> (&'static str, &'static str) {
-    match format {
-        ReportFormat::Json | ReportFormat::Unspecified => ("report.json", "application/json"),
-        ReportFormat::Markdown => ("report.md", "text/markdown; charset=utf-8"),
-        ReportFormat::Html => ("report.html", "text/html; charset=utf-8"),
-        ReportFormat::Junit => ("junit.xml", "application/xml"),
-        ReportFormat::Items => (items_file::FILE, "application/json"),
-    }
-}
-
-/// A report's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReportFile {
-    /// Its bytes.
-    pub content: Vec<u8>,
-    pub media_type: &'static str,
-    pub file_name: &'static str,
-}
-
 impl RunManager {
     /// Opens the state folder, unless a ledger keeps the runs. See
     /// [`take_part`](super::takeover::take_part) for the part of this process in a ledger.
@@ -118,20 +88,20 @@ impl RunManager {
     pub(crate) fn open(context: RunContext, ledger: Option<Ledger>) -> Result<Self, RunError> {
         let config = &context.config;
         let store: Arc<dyn RunStore> = match &ledger {
-            Some(ledger) => Arc::new(LedgerStore::new(ledger.clone())),
+            Some(ledger) => Arc::new(ledger.clone()),
             None => Arc::new(FolderStore::open(config.runs_dir())?),
         };
-        let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
-        let waiting = Waiting::new(config.max_pending_runs, config.max_pending_runs_per_caller);
+        let permits = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
+        let queue = RunQueue::new(config.max_pending_runs, config.max_pending_runs_per_caller);
         Ok(Self {
             inner: Arc::new(Inner {
                 context,
                 store,
                 ledger,
-                live: Mutex::default(),
-                creating: Mutex::default(),
-                places: active,
-                waiting,
+                live: LiveRuns::default(),
+                creating: RequestLocks::default(),
+                permits,
+                queue,
                 swept: Mutex::default(),
             }),
         })
@@ -154,9 +124,13 @@ impl RunManager {
         &self.inner.context
     }
 
+    pub(super) fn store(&self) -> &dyn RunStore {
+        &*self.inner.store
+    }
+
     /// The queue of this process.
-    pub(crate) fn waiting(&self) -> &Waiting {
-        &self.inner.waiting
+    pub(crate) fn queue(&self) -> &RunQueue {
+        &self.inner.queue
     }
 
     /// Validates a request and starts a run for its `owner`. If the same owner used the request id
@@ -184,18 +158,7 @@ impl RunManager {
             Some(owner) => format!("{owner} {request_id}"),
             None => request_id,
         };
-        let _creating = Creating {
-            manager: self,
-            request_id: request_id.clone(),
-        };
-        let gate = self
-            .inner
-            .creating
-            .lock()
-            .entry(request_id.clone())
-            .or_default()
-            .clone();
-        let _held = gate.lock().await;
+        let _lock = self.inner.creating.lock(&request_id).await;
         let before = match self.inner.store.by_request(&request_id).await? {
             Some(id) => self.get(&id).await,
             None => Err(RunError::Unknown(request_id.clone())),
@@ -214,7 +177,7 @@ impl RunManager {
     /// As [`RunManager::create`], but limits refuse nothing.
     pub async fn forecast(&self, request: RunRequest, power: Option<f64>, owner: Owner) -> Result<Forecast, RunError> {
         // Planning costs as much as for a run, so it takes a place in the queue.
-        let _turn = self.inner.waiting.enter(owner.name.as_deref())?;
+        let _turn = self.inner.queue.enter(owner.name.as_deref())?;
         let context = self.inner.context.for_tenant(&owner.tenant)?;
         let mut forecast = prepare::foresee(&context, &request, power).await?;
         forecast.measured = self.measured(&forecast.total.generator_id).await?;
@@ -224,8 +187,8 @@ impl RunManager {
     /// The combined generation times of the latest runs with a generator.
     async fn measured(&self, generator: &str) -> Result<Option<Generation>, RunError> {
         let mut all: Option<Generation> = None;
-        let (latest, _) = self.inner.store.page(None, None, LOOKED_BACK).await?;
-        for record in latest {
+        let latest = self.inner.store.page(None, None, LOOKED_BACK).await?;
+        for record in latest.runs {
             let Some(one) = record.generation.filter(|one| one.generator == generator) else {
                 continue;
             };
@@ -247,66 +210,42 @@ impl RunManager {
         request_id: Option<String>,
         owner: Owner,
     ) -> Result<RunRecord, RunError> {
-        let turn = self.inner.waiting.enter(owner.name.as_deref())?;
+        let turn = self.inner.queue.enter(owner.name.as_deref())?;
         let context = self.inner.context.for_tenant(&owner.tenant)?;
         let plan = prepare::prepare(&context, &request).await?;
         let id = uuid::Uuid::now_v7().to_string();
         let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
         (record.owner, record.tenant) = (owner.name, owner.tenant);
-        record.counters.judge = plan.judge.as_ref().map(PlannedJudge::trial_usage);
+        record.counters.judge = plan.judge.as_ref().map(JudgePlan::trial_usage);
         record.trial = record.counters.judge;
         let leadership = match self.inner.store.create(&record).await? {
-            Created::New(leadership) => leadership,
+            Creation::New(leadership) => leadership,
             // Another replica received the same request at the same time.
-            Created::Before(id) => return self.get(&id).await,
+            Creation::Existing(id) => return self.get(&id).await,
         };
-        let live = Arc::new(Live::new(record.clone(), leadership, 0));
-        self.remember(&id, live.clone());
+        let live = Arc::new(LiveRun::new(record.clone(), leadership, 0));
+        self.inner.live.insert(&id, live.clone());
         metrics::counter!(crate::metric_names::RUNS).increment(1);
         self.spawn(context, plan, live, turn);
         Ok(record)
     }
 
     /// Executes a run that this process leads, in a separate task. `context` is that of its tenant.
-    pub(crate) fn spawn(&self, mut context: RunContext, plan: Plan, live: Arc<Live>, turn: Turn) {
+    pub(crate) fn spawn(&self, mut context: RunContext, plan: Plan, live: Arc<LiveRun>, turn: QueueTicket) {
         if self.inner.ledger.is_some() {
             context.work = context.work.of_run(&live.record().id);
         }
-        tokio::spawn(drive(context, plan, live, self.inner.places.clone(), turn));
+        tokio::spawn(drive(context, plan, live, self.inner.permits.clone(), turn));
     }
 
     /// Whether a run could start immediately.
-    pub(crate) fn has_place(&self) -> bool {
-        self.inner.places.available_permits() > 0
+    pub(crate) fn has_free_permit(&self) -> bool {
+        self.inner.permits.available_permits() > 0
     }
 
-    /// Runs that this process works on.
-    pub(crate) fn active(&self) -> Vec<(String, Arc<Live>)> {
-        let all = self.inner.live.lock();
-        let active = all.iter().filter(|(_, live)| live.is_active() && !live.superseded());
-        active.map(|(id, live)| (id.clone(), Arc::clone(live))).collect()
-    }
-
-    pub(crate) fn remember(&self, id: &str, live: Arc<Live>) {
-        let mut all = self.inner.live.lock();
-        all.retain(|_, live| !live.superseded());
-        let mut ended: Vec<String> = all
-            .iter()
-            .filter(|(_, live)| !live.is_active())
-            .map(|(id, _)| id.clone())
-            .collect();
-        ended.sort_unstable();
-        let surplus = (ended.len() + 1).saturating_sub(REMEMBERED);
-        for id in ended.into_iter().take(surplus) {
-            all.remove(&id);
-        }
-        all.insert(id.to_owned(), live);
-    }
-
-    /// A run that this process is executing or has executed to its end.
-    pub(crate) fn live(&self, id: &str) -> Option<Arc<Live>> {
-        let live = self.inner.live.lock().get(id).cloned();
-        live.filter(|live| !live.superseded())
+    /// The runs of this process.
+    pub(super) fn live_runs(&self) -> &LiveRuns {
+        &self.inner.live
     }
 
     /// A run.
@@ -314,7 +253,7 @@ impl RunManager {
     /// # Errors
     /// [`RunError::Unknown`], or a record that cannot be read.
     pub async fn get(&self, id: &str) -> Result<RunRecord, RunError> {
-        let Some(live) = self.live(id) else {
+        let Some(live) = self.inner.live.get(id) else {
             let found = self.inner.store.load(id).await?;
             return found.ok_or_else(|| RunError::Unknown(id.to_owned()));
         };
@@ -370,24 +309,18 @@ impl RunManager {
         });
     }
 
-    /// Runs that this viewer may see, newest first and without the texts of their suites: at most
-    /// `size` of them that are older than `before`, and whether there are more.
+    /// Runs that this viewer may see: at most `size` of them that are older than `before`.
     ///
     /// # Errors
     /// When the state folder cannot be read. A run whose record is broken is left out and logged.
-    pub async fn list(
-        &self,
-        size: usize,
-        before: Option<&str>,
-        viewer: Option<&str>,
-    ) -> Result<(Vec<RunRecord>, bool), RunError> {
-        let (mut runs, more) = self.inner.store.page(before, viewer, size).await?;
-        for record in &mut runs {
-            if let Some(live) = self.live(&record.id) {
+    pub async fn list(&self, size: usize, before: Option<&str>, viewer: Option<&str>) -> Result<RunPage, RunError> {
+        let mut page = self.inner.store.page(before, viewer, size).await?;
+        for record in &mut page.runs {
+            if let Some(live) = self.inner.live.get(&record.id) {
                 *record = live.record().outline();
             }
         }
-        Ok((runs, more))
+        Ok(page)
     }
 
     /// The current work of the workers, and the pending work of the runs that this viewer may see;
@@ -419,48 +352,6 @@ impl RunManager {
         Ok(self.inner.store.events(id, after).await?)
     }
 
-    /// Cancels a run and records the reason, if one is given. A run that has ended does not change.
-    ///
-    /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] if another process executes it and there is
-    /// no ledger; [`RunError::NotStopped`] if its leader does not stop it in time;
-    /// [`RunError::Invalid`] if the reason is too long.
-    pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
-        if reason.len() > LONGEST_REASON {
-            let message = format!("is {} bytes long, at most {LONGEST_REASON}", reason.len());
-            return Err(invalid("reason", message));
-        }
-        let record = self.get(id).await?;
-        if !record.is_active() {
-            return Ok(record);
-        }
-        let Some(live) = self.live(id) else {
-            return self.cancel_elsewhere(id, reason).await;
-        };
-        live.cancel(reason);
-        until_ended(&live).await;
-        self.inner.context.work.wait_for_cancellations().await;
-        self.get(id).await
-    }
-
-    /// Cancels a run that another replica leads.
-    async fn cancel_elsewhere(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
-        let CancelRequest::Noted(within) = self.inner.store.request_cancel(id, reason).await? else {
-            return Err(RunError::Elsewhere(id.to_owned()));
-        };
-        let asked = Instant::now();
-        loop {
-            let record = self.get(id).await?;
-            if !record.is_active() {
-                return Ok(record);
-            }
-            if asked.elapsed() > within {
-                return Err(RunError::NotStopped(id.to_owned()));
-            }
-            tokio::time::sleep(CANCEL_POLL).await;
-        }
-    }
-
     /// Deletes a run that has ended.
     ///
     /// # Errors
@@ -471,137 +362,12 @@ impl RunManager {
             return Err(RunError::Active(id.to_owned()));
         }
         self.inner.store.delete(&record).await?;
-        self.inner.live.lock().remove(id);
+        self.inner.live.remove(id);
         // In the background, because the store may be slow.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (context, id) = (self.inner.context.clone(), id.to_owned());
             runtime.spawn(async move { context.release(&id).await });
         }
         Ok(())
-    }
-
-    /// A run's report in one format.
-    ///
-    /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::NoReport`] unless the run succeeded.
-    pub async fn report(&self, id: &str, format: ReportFormat) -> Result<ReportFile, RunError> {
-        let record = self.get(id).await?;
-        let none = || RunError::NoReport {
-            id: id.to_owned(),
-            state: record.state,
-        };
-        if record.state != RunState::Succeeded {
-            return Err(none());
-        }
-        let (file_name, media_type) = file_of(format);
-        let absent = || match format {
-            ReportFormat::Items => RunError::NoItems { id: id.to_owned() },
-            _ => none(),
-        };
-        Ok(ReportFile {
-            content: self.inner.store.file(id, file_name).await?.ok_or_else(absent)?,
-            media_type,
-            file_name,
-        })
-    }
-
-    /// Stops every run of this process before the process shuts down. With a ledger the runs are
-    /// handed over to the other replicas, else they are marked as interrupted. Returns when all
-    /// have ended.
-    pub async fn interrupt(&self) {
-        for (id, live) in self.active() {
-            live.interrupt();
-            if tokio::time::timeout(LONGEST_INTERRUPTION, until_ended(&live))
-                .await
-                .is_err()
-            {
-                tracing::warn!(id, "the end of this run could not be written in time");
-            }
-        }
-        self.inner.context.work.wait_for_cancellations().await;
-        if let Some(ledger) = &self.inner.ledger
-            && let Err(error) = ledger.leave().await
-        {
-            tracing::warn!(%error, "cannot deregister this replica; its row is removed later");
-        }
-    }
-}
-
-/// Removes the request id from `creating` when the last call that uses it has ended or was dropped.
-struct Creating<'a> {
-    manager: &'a RunManager,
-    request_id: String,
-}
-
-impl Drop for Creating<'_> {
-    fn drop(&mut self) {
-        let mut creating = self.manager.inner.creating.lock();
-        // The map holds one reference, and the caller may still hold another.
-        if creating
-            .get(&self.request_id)
-            .is_some_and(|gate| Arc::strong_count(gate) <= 2)
-        {
-            creating.remove(&self.request_id);
-        }
-    }
-}
-
-/// Waits until a run's end has been written and sent to its watchers, or the run has been left to
-/// another replica.
-async fn until_ended(live: &Live) {
-    let mut news = live.progress.events.subscribe();
-    while live.progress.events.end().is_none() && !live.superseded() && news.changed().await.is_ok() {}
-}
-
-/// Executes a run until it has ended, with any outcome, or is left to another replica.
-async fn drive(context: RunContext, plan: Plan, live: Arc<Live>, places: Arc<Semaphore>, turn: Turn) {
-    let saving = {
-        let live = Arc::clone(&live);
-        AbortOnDropHandle::new(tokio::spawn(async move { live.save_changes().await }))
-    };
-    let work = async {
-        // The semaphore is never closed; if it were, the run would start without a permit.
-        let _place = places.acquire().await.ok();
-        drop(turn);
-        live.progress.change(|record| {
-            record.state = RunState::Running;
-            record.started.get_or_insert_with(Timestamp::now);
-        });
-        live.save().await?;
-        Box::pin(execute::execute(&context, plan, &live)).await
-    };
-    let outcome = live
-        .cancel
-        .run_until_cancelled(AssertUnwindSafe(work).catch_unwind())
-        .await;
-    let outcome = outcome.map(|caught| {
-        caught.unwrap_or_else(|_| {
-            Err(RunError::Internal(
-                "a stage of the run panicked; this is a bug of Isomer".to_owned(),
-            ))
-        })
-    });
-    drop(saving);
-    if live.superseded() {
-        return;
-    }
-    let interrupted = live.interrupted();
-    if interrupted && outcome.is_none() && live.hand_back().await {
-        tracing::info!(id = live.record().id, "a run was handed back to the other replicas");
-        return;
-    }
-    live.end(|record| match outcome {
-        Some(Ok(())) => record.state = RunState::Succeeded,
-        Some(Err(error)) => {
-            let fault = Fault::from(error);
-            record.fail(fault.code, fault.to_string());
-        }
-        None if interrupted => record.fail(tonic::Code::Aborted, INTERRUPTED.to_owned()),
-        None => record.cancel(live.reason()),
-    })
-    .await;
-    let record = live.record();
-    if !live.superseded() {
-        tracing::info!(id = record.id, state = ?record.state, counters = ?record.counters, "run ended");
     }
 }

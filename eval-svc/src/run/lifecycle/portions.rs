@@ -22,18 +22,18 @@ use crate::{
 
 /// Runs all stages up to the gate, round by round.
 pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<RoundResults, RunError> {
-    let (sizes, request) = (sizes(rows(&full)), stages.live.record().request);
-    let (producers, ceiling) = (full.producers.clone(), full.ceiling);
-    let most = rows(&full).max(1);
-    let sequential = full.gate.as_ref().map(|gate| {
+    let most = rows(&full.layout);
+    let (sizes, request) = (sizes(most), stages.live.record().request);
+    let transform = full.transform.clone();
+    let sequential = full.decide.gate.as_ref().map(|gate| {
         let round = |size: &usize| RoundReport {
-            datasets: full.tables.len(),
-            seeds: full.suite.seeds.len(),
+            datasets: full.layout.tables.len(),
+            seeds: full.layout.suite.seeds.len(),
             items: Some(*size as u64),
-            fraction: *size as f64 / most as f64,
+            fraction: *size as f64 / most.max(1) as f64,
             alpha: gate.alpha,
         };
-        decide::sequential(&full, gate, sizes.iter().map(round).collect())
+        decide::sequential(&full.layout, &full.encoders, gate, sizes.iter().map(round).collect())
     });
     let mut full = Some(full);
     let mut before: Option<RunResults> = None;
@@ -46,13 +46,12 @@ pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<R
             None => prepare::lay_out(stages.context, &request, Some(size)).await?,
         };
         // The producers were queried once, before anything was generated.
-        plan.producers.clone_from(&producers);
-        plan.ceiling = ceiling;
+        plan.transform.clone_from(&transform);
         let text_results = match before.take() {
-            Some(earlier) => TextResults::reused(&mut plan, &earlier.plan, earlier.text_results),
-            None => TextResults::new(&plan),
+            Some(earlier) => TextResults::reused(&mut plan.layout, &earlier.plan.layout, earlier.text_results),
+            None => TextResults::new(&plan.layout),
         };
-        let mut state = EncodingState::new(&plan);
+        let mut state = EncodingState::new(&plan.encoders);
         let round = Round {
             number: i + 1,
             ..Round::whole(&plan)
@@ -78,10 +77,10 @@ pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<R
             results.plan.judge = full.judge.take();
         }
         results.complete(sequential, i + 1);
-        let places = (0..results.plan.tables.len()).map(Some).collect();
+        let positions = (0..results.plan.layout.tables.len()).map(Some).collect();
         return Ok(RoundResults {
             results,
-            places,
+            positions,
             several: true,
         });
     }

@@ -2,26 +2,25 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use super::live::Live;
+use super::live::LiveRun;
 use crate::run::{
     RunContext, RunError, decide,
     decide::results::RunResults,
-    encode::inputs::Inputs,
+    encode::{EncoderVectors, inputs::Inputs},
     judge,
     plan::rounds::Round,
     progress::Meter,
     record::{RecordedLook, Stage},
-    score,
-    score::{EncodingState, RoundSets},
+    score::{EncodingState, RoundSets, measure},
     separate,
     separate::SeparationEntry,
-    transform::{self, RequestSender, copies},
+    transform::{self, copies, sender::RequestSender},
 };
 
 /// Runs the stages of the rounds of a run.
 pub(crate) struct Stages<'a> {
     pub context: &'a RunContext,
-    pub live: &'a Live,
+    pub live: &'a LiveRun,
     /// Durations of the stages, in seconds.
     pub durations: BTreeMap<String, f64>,
     /// Progress of the transform stage.
@@ -29,7 +28,7 @@ pub(crate) struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    pub(crate) fn new(context: &'a RunContext, live: &'a Live) -> Self {
+    pub(crate) fn new(context: &'a RunContext, live: &'a LiveRun) -> Self {
         Self {
             context,
             live,
@@ -56,40 +55,47 @@ impl<'a> Stages<'a> {
             separations,
             ..
         } = results;
+        let (layout, encoders, plan) = (&mut plan.layout, &plan.encoders, &plan.transform);
         let clock = Instant::now();
         let mut sender = RequestSender {
             context: self.context,
+            plan,
             progress: &self.live.progress,
             meter: &mut self.meter,
         };
-        transform::transform(&mut sender, plan, round, text_results).await?;
-        copies::copy(&mut sender, plan, round, text_results).await?;
+        transform::transform(&mut sender, layout, round, text_results).await?;
+        copies::copy(&mut sender, layout, round, text_results).await?;
         let middle = Instant::now();
         let inputs = Inputs {
             context: self.context,
-            plan,
+            layout,
+            encoders,
             text_results,
             progress: &self.live.progress,
         };
         let sets = RoundSets::new(inputs, round, scores, &mut state.meters);
         let known = separations.iter().map(SeparationEntry::set).collect();
-        let separation_sets = separate::sets(plan, text_results, round, &known);
-        for encoder in 0..plan.encoders.len() {
-            let mut vectors = state.take_vectors(plan, encoder);
-            let own = score::measure(inputs, &sets, encoder, &mut vectors, &mut state.meters).await?;
+        let triple_sets = separate::sets(layout, text_results, round, &known);
+        for position in 0..encoders.len() {
+            let mut vectors = state.take_vectors(encoders, position);
+            let mut encoder = EncoderVectors {
+                inputs,
+                position,
+                vectors: &mut vectors,
+                meter: &mut state.meters.encode,
+            };
+            let own = measure::measure(&mut encoder, &sets, &mut state.meters.score).await?;
             scores.extend(own.scores);
             drifts.extend(own.drifts);
-            if plan.search(encoder).is_none() {
-                let meter = &mut state.meters.encode;
-                let own = separate::measure(inputs, &separation_sets, encoder, &mut vectors, meter).await?;
-                separations.extend(own);
+            if encoders.search(position).is_none() {
+                separations.extend(separate::measure(&mut encoder, &triple_sets).await?);
             }
-            state.keep_vectors(inputs, encoder, last, vectors);
+            state.keep_vectors(inputs, position, last, vectors);
         }
         // The same order as after a single round.
         scores.sort_by_key(|one| (one.encoder, one.table, one.variant));
         drifts.sort_by_key(|one| (one.encoder, one.table, one.transformation, one.seed));
-        separations.sort_by_key(SeparationEntry::place);
+        separations.sort_by_key(SeparationEntry::position);
         let spent = [("transform", middle - clock), ("encode_and_score", middle.elapsed())];
         for (stage, time) in spent {
             *self.durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
@@ -99,17 +105,19 @@ impl<'a> Stages<'a> {
 
     /// Runs the judge's stage, if there is a judge.
     pub(crate) async fn judge(&mut self, results: &mut RunResults) -> Result<(), RunError> {
+        let Some(judge) = results.plan.judge.take() else {
+            return Ok(());
+        };
         let clock = Instant::now();
         let inputs = Inputs {
             context: self.context,
-            plan: &results.plan,
+            layout: &results.plan.layout,
+            encoders: &results.plan.encoders,
             text_results: &results.text_results,
             progress: &self.live.progress,
         };
-        results.ratings = judge::judge(inputs).await?;
-        if results.ratings.is_some() {
-            self.durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
-        }
+        results.ratings = Some(judge::judge(inputs, judge).await?);
+        self.durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
         Ok(())
     }
 
@@ -121,7 +129,7 @@ impl<'a> Stages<'a> {
         round: Round,
         shared_by: usize,
     ) -> Result<RunResults, RunError> {
-        if results.plan.gate.is_none() {
+        if results.plan.decide.gate.is_none() {
             return Ok(results);
         }
         let (number, inputs) = (round.number, decide::inputs(&round, &results.scores));

@@ -14,7 +14,7 @@ use isomer_service_kit::Fault;
 use tonic::Code;
 
 use super::{
-    live::Live,
+    live::LiveRun,
     manager::WeakRunManager,
     store::{ActiveRun, CANCEL_LOOK, Claim, Ledger, Observer},
 };
@@ -22,7 +22,7 @@ use crate::{
     report::terms::JudgeCounters,
     run::{
         RunContext, RunError, RunManager,
-        plan::{Plan, judge::PlannedJudge, prepare},
+        plan::{JudgePlan, Plan, prepare},
         record::{Counters, RunRecord, RunRequest, RunState},
     },
 };
@@ -46,20 +46,20 @@ pub(crate) fn take_part(manager: &RunManager) {
 }
 
 async fn turns(ledger: Ledger, manager: WeakRunManager) {
-    let mut part = Part {
+    let mut replica = Replica {
         observer: Observer::new(ledger.lease()),
         beaten: Instant::now(),
         waiting: Vec::new(),
         unknown: Vec::new(),
         ledger,
     };
-    let limit = (part.ledger.lease() / 2).max(SHORTEST_LIMIT);
+    let limit = (replica.ledger.lease() / 2).max(SHORTEST_LIMIT);
     let mut every = tokio::time::interval(CANCEL_LOOK);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
         let Some(manager) = manager.upgrade() else { return };
-        match tokio::time::timeout(limit, part.turn(&manager)).await {
+        match tokio::time::timeout(limit, replica.turn(&manager)).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying"),
             // The connection may be dead; the next turn uses another one.
@@ -68,7 +68,7 @@ async fn turns(ledger: Ledger, manager: WeakRunManager) {
     }
 }
 
-struct Part {
+struct Replica {
     ledger: Ledger,
     observer: Observer,
     beaten: Instant,
@@ -78,14 +78,14 @@ struct Part {
     unknown: Vec<(ActiveRun, Instant)>,
 }
 
-impl Part {
+impl Replica {
     async fn turn(&mut self, manager: &RunManager) -> Result<(), Fault> {
         if self.beaten.elapsed() >= self.ledger.lease() / 5 {
             self.ledger.beat().await?;
             self.beaten = Instant::now();
         }
         for (id, reason) in self.ledger.cancelled().await? {
-            if let Some(live) = manager.live(&id) {
+            if let Some(live) = manager.live_runs().get(&id) {
                 live.cancel(&reason);
             }
         }
@@ -97,7 +97,7 @@ impl Part {
             .into_iter()
             .partition(|run| run.leader == self.ledger.replica());
         // A waiting run writes nothing, so it would not detect the change by itself.
-        for (id, live) in manager.active() {
+        for (id, live) in manager.live_runs().active() {
             if others.iter().any(|run| run.id == id) {
                 live.supersede();
             }
@@ -110,7 +110,7 @@ impl Part {
         self.observer.observe(&beats, leaders, now);
         let unknown = self.unknown(own, manager, now);
         for run in self
-            .claimable(others, now, manager.has_place())
+            .claimable(others, now, manager.has_free_permit())
             .into_iter()
             .chain(unknown)
         {
@@ -128,7 +128,7 @@ impl Part {
 
     /// The runs that have named this replica for a lease and that it does not execute.
     fn unknown(&mut self, mut own: Vec<ActiveRun>, manager: &RunManager, now: Instant) -> Vec<ActiveRun> {
-        own.retain(|run| manager.live(&run.id).is_none());
+        own.retain(|run| manager.live_runs().get(&run.id).is_none());
         self.unknown.retain(|(known, _)| own.contains(known));
         for run in own {
             if !self.unknown.iter().any(|(known, _)| *known == run) {
@@ -191,14 +191,14 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
     record.counters = kept_counters(&record, manager.context().work.recounts_encoding());
     record.progress.clear();
     record.state = RunState::Pending;
-    let live = Arc::new(Live::new(record, leadership, sequence));
+    let live = Arc::new(LiveRun::new(record, leadership, sequence));
     if started {
         live.progress
             .message("another replica continues this run; finished work is kept");
     }
     let id = live.record().id;
-    manager.remember(&id, Arc::clone(&live));
-    let turn = manager.waiting().enter_accepted();
+    manager.live_runs().insert(&id, Arc::clone(&live));
+    let turn = manager.queue().enter_accepted();
     let manager = manager.clone();
     tokio::spawn(async move {
         if let Some(reason) = cancel {
@@ -214,9 +214,9 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
         };
         match live.cancel.run_until_cancelled(prepared).await {
             Some(Ok((context, mut plan))) => {
-                plan.ceiling = plan.ceiling.continued(&earlier);
+                plan.transform.ceiling = plan.transform.ceiling.continued(&earlier);
                 live.progress.change(|record| {
-                    let usage = both(record.trial, plan.judge.as_ref().map(PlannedJudge::trial_usage));
+                    let usage = both(record.trial, plan.judge.as_ref().map(JudgePlan::trial_usage));
                     (record.trial, record.counters.judge) = (usage, usage);
                 });
                 manager.spawn(context, plan, live, turn);
@@ -232,7 +232,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
     });
 }
 
-async fn end_cancelled(live: &Live) {
+async fn end_cancelled(live: &LiveRun) {
     live.end(|record| record.cancel(live.reason())).await;
 }
 

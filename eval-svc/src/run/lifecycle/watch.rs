@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::live::Live;
+use super::live::LiveRun;
 use crate::run::{
     RunError, RunManager,
     events::{Event, EventKind},
@@ -46,16 +46,16 @@ enum WatchEnd {
 /// Sends a run's events after a sequence number, then new events until its end. Each watcher has
 /// its own channel: when it is full, only this task waits.
 async fn watch(manager: RunManager, id: String, mut after: u64, sender: Sender<Event>) {
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     loop {
-        let end = match manager.live(&id) {
+        let end = match manager.live_runs().get(&id) {
             Some(live) => {
                 if after < live.progress.events.before() && !send_stored(&manager, &id, &mut after, &sender).await {
                     return;
                 }
                 follow(&manager, &live, &mut after, &sender).await
             }
-            None => look(&manager, &id, &mut after, &mut told, &sender).await,
+            None => look(&manager, &id, &mut after, &mut sent, &sender).await,
         };
         if end == WatchEnd::Finished {
             return;
@@ -64,7 +64,7 @@ async fn watch(manager: RunManager, id: String, mut after: u64, sender: Sender<E
 }
 
 /// Follows a run of this process.
-async fn follow(manager: &RunManager, live: &Live, after: &mut u64, sender: &Sender<Event>) -> WatchEnd {
+async fn follow(manager: &RunManager, live: &LiveRun, after: &mut u64, sender: &Sender<Event>) -> WatchEnd {
     let mut news = live.progress.events.subscribe();
     loop {
         news.mark_unchanged();
@@ -103,12 +103,12 @@ async fn with_suite(manager: &RunManager, mut event: Event) -> Event {
 }
 
 /// Watches a run that this process does not execute: a run that ended before a restart, or another
-/// process's run. `told`: the progress sent so far, if the store keeps no events.
+/// process's run. `sent`: the progress sent so far, if the store keeps no events.
 async fn look(
     manager: &RunManager,
     id: &str,
     after: &mut u64,
-    told: &mut Vec<StageProgress>,
+    sent: &mut Vec<StageProgress>,
     sender: &Sender<Event>,
 ) -> WatchEnd {
     loop {
@@ -122,7 +122,7 @@ async fn look(
         };
         let events = match manager.stored_events(id, *after).await {
             Ok(Some(events)) => events,
-            Ok(None) => progress_of(&record, told, *after),
+            Ok(None) => progress_of(&record, sent, *after),
             Err(error) => {
                 tracing::debug!(%error, id, "the events of a watched run cannot be read; retrying");
                 Vec::new()
@@ -144,7 +144,7 @@ async fn look(
             let _ = sender.send(end).await;
             return WatchEnd::Finished;
         }
-        if manager.live(id).is_some() {
+        if manager.live_runs().get(id).is_some() {
             return WatchEnd::LedElsewhere;
         }
         tokio::select! {
@@ -155,15 +155,15 @@ async fn look(
 }
 
 /// Progress of a run whose events are not stored, if it differs from the progress sent before.
-fn progress_of(record: &RunRecord, told: &mut Vec<StageProgress>, after: u64) -> Vec<Event> {
-    let fresh = record.progress.iter().filter(|progress| !told.contains(progress));
+fn progress_of(record: &RunRecord, sent: &mut Vec<StageProgress>, after: u64) -> Vec<Event> {
+    let fresh = record.progress.iter().filter(|progress| !sent.contains(progress));
     let events = fresh.cloned().zip(1..).map(|(progress, number)| Event {
         sequence: after.saturating_add(number),
         time: record.ended.unwrap_or_else(Timestamp::now),
         kind: EventKind::Progress(progress),
     });
     let events = events.collect();
-    told.clone_from(&record.progress);
+    sent.clone_from(&record.progress);
     events
 }
 

@@ -3,52 +3,47 @@
 
 use std::collections::HashSet;
 
-use isomer_proto::transform::v1::{OnFailure, Sampling, TransformSpec};
-
 use super::{
-    Plan,
+    Layout,
     table::{Table, TextRequest},
     transformations::PlannedTransformation,
 };
 use crate::{
     profile::is_english,
-    run::{RunError, wire},
-    separation::{Changed, Kind, Source, candidates, count_once},
+    run::RunError,
+    separation::{Kind, Source, TextCopies, candidates, count_once},
 };
-
-/// CLSD samples its distractors at this temperature, which does not depend on the suite's.
-const DISTRACTOR_TEMPERATURE: f64 = 1.0;
 
 /// Makes the rule-based copies, unless separation is not measured. It runs on a blocking thread,
 /// because texts are tagged.
-pub(crate) async fn prepare(plan: &mut Plan) -> Result<(), RunError> {
-    let Some(settings) = plan.suite.separation.settled() else {
+pub(crate) async fn prepare(layout: &mut Layout) -> Result<(), RunError> {
+    let Some(settings) = layout.suite.separation.settled() else {
         return Ok(());
     };
-    let seed = plan.first_seed();
-    let sources: Vec<Vec<Source>> = plan.tables.iter().map(|table| sources(plan, table)).collect();
+    let seed = layout.first_seed();
+    let sources: Vec<Vec<Source>> = layout.tables.iter().map(|table| sources(layout, table)).collect();
     let made = tokio::task::spawn_blocking(move || {
         let of_table = |sources: &Vec<Source>| candidates(sources, &settings, seed);
         sources.iter().map(of_table).collect::<Vec<_>>()
     });
     let mut made = made.await?;
-    count_once(&mut made, |text| plan.corpus.get(text).to_owned());
-    for (table, candidates) in plan.tables.iter_mut().zip(made) {
+    count_once(&mut made, |text| layout.corpus.get(text).to_owned());
+    for (table, candidates) in layout.tables.iter_mut().zip(made) {
         table.copies.candidates = candidates;
     }
     Ok(())
 }
 
 /// The distinct texts of a data set that are transformed.
-fn sources(plan: &Plan, table: &Table) -> Vec<Source> {
+fn sources(layout: &Layout, table: &Table) -> Vec<Source> {
     let mut seen = HashSet::new();
     let requests = table.requests.distinct.iter().flatten();
-    let texts = requests.filter_map(|request| plan.requests.distinct.get(*request));
+    let texts = requests.filter_map(|request| layout.requests.distinct.get(*request));
     texts
         .filter(|request| seen.insert(request.text))
         .map(|request| Source {
             text: request.text,
-            content: plan.corpus.get(request.text).to_owned(),
+            content: layout.corpus.get(request.text).to_owned(),
             language: request.language.clone(),
         })
         .collect()
@@ -56,15 +51,15 @@ fn sources(plan: &Plan, table: &Table) -> Vec<Source> {
 
 /// The maximum number of texts that may be compared for a kind of change (`None`: any) over some
 /// data sets, known before anything is generated.
-pub(crate) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usize]) -> u64 {
-    let Some(settings) = plan.suite.separation.settled() else {
+pub(crate) fn most_texts(layout: &Layout, kind: Option<Kind>, tables: &[usize]) -> u64 {
+    let Some(settings) = layout.suite.separation.settled() else {
         return 0;
     };
-    if !plan.transformations.iter().any(PlannedTransformation::keeps_language) {
+    if !layout.transformations.iter().any(PlannedTransformation::keeps_language) {
         return 0;
     }
     let kinds: Vec<Kind> = kind.map_or(settings.kinds, |kind| vec![kind]);
-    let may_have = |one: &Changed<String>| {
+    let may_have = |one: &TextCopies<String>| {
         kinds.iter().any(|kind| match kind {
             Kind::Distractors => true,
             Kind::MultiSwap => may_swap(one.language.as_deref()),
@@ -72,7 +67,7 @@ pub(crate) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usize]) -> u
         })
     };
     let (mut texts, mut distinct) = (0, HashSet::new());
-    for table in tables.iter().filter_map(|table| plan.tables.get(*table)) {
+    for table in tables.iter().filter_map(|table| layout.tables.get(*table)) {
         let own = table.copies.candidates.iter().filter(|one| may_have(one));
         let own: Vec<u32> = own.map(|one| one.counts_as).collect();
         texts += own.len().min(settings.texts);
@@ -83,8 +78,8 @@ pub(crate) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usize]) -> u
 
 /// Texts that a generator may have to change, as many as are compared of each data set. The
 /// rewrites determine for which of them copies are requested.
-pub(crate) fn may_ask(plan: &Plan) -> Vec<TextRequest> {
-    let most = plan.suite.separation.settled().map_or(0, |settings| settings.texts);
+pub(crate) fn generator_candidates(layout: &Layout) -> Vec<TextRequest> {
+    let most = layout.suite.separation.settled().map_or(0, |settings| settings.texts);
     let of_table = |table: &Table| {
         table
             .copies
@@ -94,29 +89,7 @@ pub(crate) fn may_ask(plan: &Plan) -> Vec<TextRequest> {
             .map(request)
             .collect::<Vec<_>>()
     };
-    plan.tables.iter().flat_map(of_table).collect()
-}
-
-/// The specification of a request for copies of a kind. It depends on as little of the suite as
-/// possible, so that suites share copies.
-pub(crate) fn spec(plan: &Plan, kind: Kind) -> TransformSpec {
-    let generator = kind.needs_generator();
-    TransformSpec {
-        transformation: wire::change_of_meaning(kind),
-        generator_id: if generator {
-            plan.generator.clone()
-        } else {
-            String::new()
-        },
-        seed: Some(plan.first_seed()),
-        max_attempts: Some(plan.suite.attempts),
-        on_failure: OnFailure::Drop.into(),
-        sampling: generator.then(|| Sampling {
-            temperature: Some(DISTRACTOR_TEMPERATURE),
-            ..Sampling::default()
-        }),
-        ..TransformSpec::default()
-    }
+    layout.tables.iter().flat_map(of_table).collect()
 }
 
 /// Whether the transform service accepts `multi_swap` for a text in this language. `None`: it
@@ -131,7 +104,7 @@ pub(crate) fn what(kind: Kind) -> String {
 }
 
 /// The request for the copies of a text.
-pub(crate) fn request<T>(one: &Changed<T>) -> TextRequest {
+pub(crate) fn request<T>(one: &TextCopies<T>) -> TextRequest {
     TextRequest {
         // The text is used as its id: its draws depend only on it and the seed.
         id: String::new(),

@@ -1,15 +1,18 @@
 //! The encoders of a run: those that it names, and variants of them.
 
+use std::ops::Deref;
+
 use isomer_proto::encoder::v1::Encoder;
 
-use super::table::Table;
+use super::table::{Slot, Table};
 use crate::{
     encoding,
     form::Form,
     gate::EncoderForm,
-    prompts::variant::PromptVariant,
+    prompts::{Layers, PromptSelection, RequestPrompt, variant::PromptVariant},
     run::{RunContext, RunError, error::invalid, record::RunRequest},
-    stored_form::form_name,
+    search_form::SearchForm,
+    stored_form::{StoredForm, form_name},
     suite::Suite,
     task::TaskType,
 };
@@ -28,12 +31,103 @@ pub(crate) enum EncoderVariant {
     Prompts(PromptVariant),
 }
 
-/// Position of the encoder whose variant this is.
-pub(crate) fn served(variants: &[EncoderVariant], encoder: usize) -> usize {
-    (0..=encoder)
-        .rev()
-        .find(|position| variants.get(*position) == Some(&EncoderVariant::Plain))
-        .unwrap_or(encoder)
+#[derive(Debug)]
+pub(crate) struct PlannedEncoder {
+    /// As it described itself.
+    pub(crate) encoder: Encoder,
+    pub(crate) variant: EncoderVariant,
+    pub(crate) prompts: EncoderPrompts,
+}
+
+/// The prompts of one encoder.
+#[derive(Debug, Default)]
+pub(crate) struct EncoderPrompts {
+    pub(crate) layers: Layers,
+    /// Distinct prompts; slot 1 is the first.
+    sent: Vec<RequestPrompt>,
+}
+
+impl EncoderPrompts {
+    pub(crate) fn new(layers: Layers) -> Self {
+        let sent = Vec::new();
+        Self { layers, sent }
+    }
+
+    /// The prompt sent for a slot; `None`: the encoder's default.
+    pub(crate) fn sent(&self, slot: Slot) -> Option<&RequestPrompt> {
+        self.sent.get(slot.checked_sub(1)?)
+    }
+
+    /// The slot of a prompt; 0 without one.
+    pub(crate) fn slot(&mut self, chosen: Option<&PromptSelection>) -> Slot {
+        let Some(chosen) = chosen else { return 0 };
+        let known = self.sent.iter().position(|sent| *sent == chosen.sent);
+        known.unwrap_or_else(|| {
+            self.sent.push(chosen.sent.clone());
+            self.sent.len() - 1
+        }) + 1
+    }
+}
+
+/// The encoders of a run; each is followed by its forms, then by its prompt variants.
+#[derive(Debug)]
+pub(crate) struct Encoders(pub(super) Vec<PlannedEncoder>);
+
+impl Deref for Encoders {
+    type Target = Vec<PlannedEncoder>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Encoders {
+    /// The ids, in order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|one| one.encoder.id.as_str())
+    }
+
+    pub(crate) fn id(&self, encoder: usize) -> &str {
+        &self[encoder].encoder.id
+    }
+
+    /// Whether it is a variant of another encoder.
+    pub(crate) fn is_variant(&self, encoder: usize) -> bool {
+        self.served(encoder) != encoder
+    }
+
+    /// The stored form of an encoder's vectors, if it is one.
+    pub(crate) fn form(&self, encoder: usize) -> Option<StoredForm> {
+        match self.get(encoder)?.variant {
+            EncoderVariant::Form(Form::Stored(form)) => Some(form),
+            _ => None,
+        }
+    }
+
+    /// The search of an encoder, if it is not the one by its vectors alone.
+    pub(crate) fn search(&self, encoder: usize) -> Option<SearchForm> {
+        match self.get(encoder)?.variant {
+            EncoderVariant::Form(Form::Search(form)) => Some(form),
+            _ => None,
+        }
+    }
+
+    /// Position of the encoder whose variant this is. Its service has only that one.
+    pub(crate) fn served(&self, encoder: usize) -> usize {
+        let is_plain = |position: &usize| {
+            self.get(*position)
+                .is_some_and(|one| one.variant == EncoderVariant::Plain)
+        };
+        (0..=encoder).rev().find(is_plain).unwrap_or(encoder)
+    }
+
+    /// Position of the encoder whose vectors this one has: a form those of its encoder.
+    pub(crate) fn source(&self, encoder: usize) -> usize {
+        match self.get(encoder).map(|one| &one.variant) {
+            Some(EncoderVariant::Form(_)) => self.served(encoder),
+            _ => encoder,
+        }
+    }
 }
 
 /// An encoder of the run, or a variant of one.
@@ -77,13 +171,13 @@ pub(crate) fn choices(
     suite: &Suite,
     request: &RunRequest,
 ) -> Result<Vec<EncoderChoice>, RunError> {
-    let asked = match (request.encoders.as_slice(), suite.encoders.as_slice()) {
+    let ids = match (request.encoders.as_slice(), suite.encoders.as_slice()) {
         ([], []) => std::slice::from_ref(&context.config.default_encoder),
         ([], own) => own,
         (own, _) => own,
     };
     let mut choices: Vec<EncoderChoice> = Vec::new();
-    for id in asked {
+    for id in ids {
         if id.trim().is_empty() {
             return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
         }
@@ -137,19 +231,16 @@ async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
     Ok(encoder)
 }
 
-/// Descriptions of the encoders, and the kind of each.
-pub(crate) async fn described(
-    context: &RunContext,
-    choices: Vec<EncoderChoice>,
-) -> Result<(Vec<Encoder>, Vec<EncoderVariant>), RunError> {
-    let (mut encoders, mut variants) = (Vec::new(), Vec::new());
+/// The encoders with their descriptions, and without prompts.
+pub(crate) async fn described(context: &RunContext, choices: Vec<EncoderChoice>) -> Result<Encoders, RunError> {
+    let mut encoders = Vec::new();
     let mut source: Option<Encoder> = None;
     for choice in choices {
         let described = match source.take().filter(|source| source.id == choice.id) {
             Some(source) => source,
             None => encoder(context, &choice.id).await?,
         };
-        encoders.push(match &choice.variant {
+        let encoder = match &choice.variant {
             EncoderVariant::Form(Form::Stored(form)) => form
                 .encoder(&described)
                 .map_err(|message| invalid("spec.forms", message))?,
@@ -158,11 +249,15 @@ pub(crate) async fn described(
                 id: choice.name,
                 ..described.clone()
             },
+        };
+        encoders.push(PlannedEncoder {
+            encoder,
+            variant: choice.variant,
+            prompts: EncoderPrompts::default(),
         });
-        variants.push(choice.variant);
         source = Some(described);
     }
-    Ok((encoders, variants))
+    Ok(Encoders(encoders))
 }
 
 /// Refuses data sets that have no search, if a form is one.

@@ -8,14 +8,14 @@ use isomer_proto::{
 };
 
 use super::{
-    Plan,
+    Layout, Plan,
     ceiling::{Ceiling, TokenPrices},
     copies,
-    requests::{chunks, estimate_items, spec},
-    table::TextRequest,
+    requests::{chunks, estimate_items},
+    table::{Corpus, TextRequest},
 };
 use crate::{
-    judging::{Judging, Scale, probes},
+    judging::{JudgeSettings, Scale, probes},
     limits::Limits,
     run::{RunContext, RunError, record::Generation},
     separation::Kind,
@@ -61,46 +61,50 @@ impl Forecast {
 pub(crate) async fn forecast(
     context: &RunContext,
     plan: &Plan,
-    judging: Option<&Judging>,
+    judging: Option<&JudgeSettings>,
 ) -> Result<Forecast, RunError> {
     let mut forecast = Forecast::default();
-    for (t, planned) in plan.transformations.iter().enumerate() {
-        let requests: Vec<&TextRequest> = plan.requests.of(planned).iter().collect();
+    let Plan { layout, transform, .. } = plan;
+    for (t, planned) in layout.transformations.iter().enumerate() {
+        let requests: Vec<&TextRequest> = layout.requests.of(planned).iter().collect();
         let mut all = GenerationEstimate::default();
-        for s in 0..plan.suite.seeds.len() {
-            let spec = spec(plan, t, s);
-            add(
-                &mut all,
-                &estimate(context, plan, spec, &requests, &planned.label).await?,
-            );
+        for s in 0..layout.suite.seeds.len() {
+            let spec = transform.spec(layout, t, s);
+            let one = estimate(context, &layout.corpus, spec, &requests, &planned.label).await?;
+            add(&mut all, &one);
         }
         forecast.generations.push((planned.label.clone(), all));
     }
-    let kinds = plan
+    let kinds = layout
         .suite
         .separation
         .settled()
         .map(|settled| settled.kinds)
         .unwrap_or_default();
     for kind in kinds.iter().copied().filter(|kind| kind.needs_generator()) {
-        let requests = copies::may_ask(plan);
+        let requests = copies::generator_candidates(layout);
         let requests: Vec<&TextRequest> = requests.iter().collect();
         let what = copies::what(kind);
-        let one = estimate(context, plan, copies::spec(plan, kind), &requests, &what).await?;
+        let one = estimate(
+            context,
+            &layout.corpus,
+            transform.copy_spec(layout, kind),
+            &requests,
+            &what,
+        )
+        .await?;
         forecast.generations.push((what, one));
     }
     for (_, one) in &forecast.generations {
         add(&mut forecast.total, one);
     }
-    let texts = most_encoded(plan, &kinds);
+    let texts = most_encoded(layout, &kinds);
     // Stored forms are made of their encoder's vectors.
-    let encoders = plan.encoders.iter().enumerate();
-    let ids = encoders
-        .filter(|(e, _)| plan.source(*e) == *e)
-        .map(|(_, one)| one.id.clone());
-    forecast.encodings = ids.map(|id| (id, texts)).collect();
-    forecast.most_ratings = judging.map_or(0, |judging| most_ratings(plan, judging));
-    forecast.refusal = refusal(plan.suite.limits, &forecast.total, judging.is_some()).unwrap_or_default();
+    let ids = plan.encoders.ids().enumerate();
+    let ids = ids.filter(|(e, _)| plan.encoders.source(*e) == *e);
+    forecast.encodings = ids.map(|(_, id)| (id.to_owned(), texts)).collect();
+    forecast.most_ratings = judging.map_or(0, |judging| most_ratings(layout, judging));
+    forecast.refusal = refusal(layout.suite.limits, &forecast.total, judging.is_some()).unwrap_or_default();
     Ok(forecast)
 }
 
@@ -122,17 +126,17 @@ pub(crate) fn ceiling(limits: Limits, forecast: &Forecast) -> Result<Ceiling, Ru
 
 async fn estimate(
     context: &RunContext,
-    plan: &Plan,
+    corpus: &Corpus,
     spec: TransformSpec,
     requests: &[&TextRequest],
     what: &str,
 ) -> Result<GenerationEstimate, RunError> {
-    let asked = |chunk: Vec<(usize, TextItem)>| {
+    let request = |chunk: Vec<(usize, TextItem)>| {
         let items = chunk.into_iter().map(|(_, item)| item).collect();
         estimate_items(context, &spec, items, what)
     };
-    let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
-    let mut answers = stream::iter(chunks).map(asked).buffer_unordered(IN_FLIGHT);
+    let chunks = chunks(requests, corpus, context.config.transform_batch_items);
+    let mut answers = stream::iter(chunks).map(request).buffer_unordered(IN_FLIGHT);
     let mut all = GenerationEstimate::default();
     while let Some(one) = answers.try_next().await? {
         add(&mut all, &one);
@@ -168,23 +172,24 @@ fn add(all: &mut GenerationEstimate, one: &GenerationEstimate) {
 
 /// Maximum number of texts sent to an encoder: the distinct texts of the data sets, every rewrite,
 /// and the changed copies.
-fn most_encoded(plan: &Plan, kinds: &[Kind]) -> u64 {
-    let tables: Vec<usize> = (0..plan.tables.len()).collect();
+fn most_encoded(layout: &Layout, kinds: &[Kind]) -> u64 {
+    let tables: Vec<usize> = (0..layout.tables.len()).collect();
     let copies = kinds
         .iter()
-        .map(|kind| copies::most_texts(plan, Some(*kind), &tables))
+        .map(|kind| copies::most_texts(layout, Some(*kind), &tables))
         .sum::<u64>();
-    (plan.corpus.len() + plan.texts_planned()) as u64 + copies
+    (layout.corpus.len() + layout.texts_planned()) as u64 + copies
 }
 
 /// Maximum number of ratings: the drawn texts of each data set, transformation and seed, and the
 /// pairs with a known rating, on each scale.
-fn most_ratings(plan: &Plan, judging: &Judging) -> u64 {
-    let drawn: usize = plan
+fn most_ratings(layout: &Layout, judging: &JudgeSettings) -> u64 {
+    let drawn: usize = layout
         .tables
         .iter()
         .flat_map(|table| {
-            plan.transformations
+            layout
+                .transformations
                 .iter()
                 .map(move |planned| table.requests.of(planned))
         })
@@ -201,7 +206,7 @@ fn most_ratings(plan: &Plan, judging: &Judging) -> u64 {
     } else {
         0
     };
-    (drawn * plan.suite.seeds.len() * judging.scales.len() + known) as u64
+    (drawn * layout.suite.seeds.len() * judging.scales.len() + known) as u64
 }
 
 /// The reason why limits refuse the estimated usage with one attempt for each text.

@@ -13,7 +13,7 @@ use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
 use crate::{
-    judging::{Judging, Scale},
+    judging::{JudgeSettings, Scale},
     run::{RunContext, RunError, record::JudgeCounters, wire},
     suite::Suite,
     work::Producer,
@@ -24,9 +24,9 @@ const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens 
 
 /// A judge that has rated the trial pair.
 #[derive(Debug, Clone)]
-pub(crate) struct PlannedJudge {
+pub(crate) struct JudgePlan {
     /// The judge's settings: generator, scales and sample.
-    pub judging: Judging,
+    pub judging: JudgeSettings,
     /// The judge's id, as it reported.
     pub id: String,
     /// Digest of its weights, if known.
@@ -52,21 +52,31 @@ pub(crate) enum Rating {
     Failed,
 }
 
+impl Rating {
+    /// The rating, if there is one.
+    pub(crate) fn score(self) -> Option<f64> {
+        match self {
+            Self::Score(score) => Some(score),
+            Self::Unreadable | Self::Failed => None,
+        }
+    }
+}
+
 /// Has the judge rate the trial pair on each scale, bypassing the cache. This shows, before
 /// anything is generated, that the judge is reachable, has its model and responds, and which model
 /// it is. `field` is the field that names the judge.
 pub(crate) async fn probe(
     context: &RunContext,
     suite: &Suite,
-    judging: Judging,
+    judging: JudgeSettings,
     field: &str,
-) -> Result<PlannedJudge, RunError> {
+) -> Result<JudgePlan, RunError> {
     let failed = |fault: Fault| RunError::Judge {
         id: judging.generator.clone(),
         field: field.to_owned(),
         fault: Box::new(fault),
     };
-    let mut planned = PlannedJudge {
+    let mut planned = JudgePlan {
         judging: judging.clone(),
         id: judging.generator.clone(),
         digest: String::new(),
@@ -123,7 +133,7 @@ pub(crate) async fn probe(
     Ok(planned)
 }
 
-impl PlannedJudge {
+impl JudgePlan {
     /// The counters of a run before its start: those of its judge's trial.
     pub(crate) fn trial_usage(&self) -> JudgeCounters {
         let mut counters = JudgeCounters::default();
@@ -134,7 +144,7 @@ impl PlannedJudge {
 
 /// The fields that all requests for a scale share. The seed is the run's first, so later rounds do
 /// not change a rating.
-pub(crate) fn base_request(suite: &Suite, judging: &Judging, scale: Scale) -> JudgeRequest {
+pub(crate) fn base_request(suite: &Suite, judging: &JudgeSettings, scale: Scale) -> JudgeRequest {
     JudgeRequest {
         scale: wire::judge_scale(scale).into(),
         generator_id: judging.generator.clone(),

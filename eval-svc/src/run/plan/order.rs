@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::task::TaskType;
+use crate::{gate::DatasetTask, task::TaskType};
 
-/// Positions of the data sets, given by name and task type, in the order in which rounds take them.
-pub(crate) fn order<N: AsRef<str>>(datasets: &[(N, TaskType)]) -> Vec<usize> {
+/// Positions of the data sets in the order in which rounds take them.
+pub(crate) fn order(datasets: &[DatasetTask]) -> Vec<usize> {
     let mut tasks: BTreeMap<TaskType, Vec<(blake3::Hash, usize)>> = BTreeMap::new();
-    for (position, (name, task)) in datasets.iter().enumerate() {
+    for (position, DatasetTask { name, task }) in datasets.iter().enumerate() {
         let own = tasks.entry(*task).or_default();
-        own.push((blake3::hash(name.as_ref().as_bytes()), position));
+        own.push((blake3::hash(name.as_bytes()), position));
     }
     let mut places: Vec<(f64, blake3::Hash, usize)> = Vec::with_capacity(datasets.len());
     for mut own in tasks.into_values() {
@@ -43,25 +43,24 @@ mod tests {
         (TaskType::Summarisation, 1),
     ];
 
-    fn names() -> Vec<(String, TaskType)> {
-        let sets = HTEB
-            .iter()
-            .flat_map(|(task, count)| (0..*count).map(move |i| (format!("{task:?}-{i}"), *task)));
+    fn names() -> Vec<DatasetTask> {
+        let sets = HTEB.iter().flat_map(|(task, count)| {
+            (0..*count).map(move |i| DatasetTask {
+                name: format!("{task:?}-{i}"),
+                task: *task,
+            })
+        });
         sets.collect()
-    }
-
-    fn borrowed(names: &[(String, TaskType)]) -> Vec<(&str, TaskType)> {
-        names.iter().map(|(name, task)| (name.as_str(), *task)).collect()
     }
 
     #[test]
     fn every_first_part_has_its_share_of_each_task() {
         let names = names();
-        let order = order(&borrowed(&names));
+        let order = order(&names);
         for taken in 1..=names.len() {
             let part = &order[..taken];
             for (task, count) in HTEB {
-                let within = part.iter().filter(|position| names[**position].1 == task).count() as f64;
+                let within = part.iter().filter(|position| names[**position].task == task).count() as f64;
                 let share = taken as f64 / names.len() as f64 * count as f64;
                 assert!(
                     (within - share).abs() <= 1.0,
@@ -79,13 +78,11 @@ mod tests {
         let names = names();
         let mut turned = names.clone();
         turned.reverse();
-        let told = |names: &[(String, TaskType)]| -> Vec<String> {
-            order(&borrowed(names))
-                .into_iter()
-                .map(|position| names[position].0.clone())
-                .collect()
+        let ordered = |names: &[DatasetTask]| -> Vec<String> {
+            let positions = order(names).into_iter();
+            positions.map(|position| names[position].name.clone()).collect()
         };
-        assert_eq!(told(&names), told(&turned));
-        assert!(order::<&str>(&[]).is_empty());
+        assert_eq!(ordered(&names), ordered(&turned));
+        assert!(order(&[]).is_empty());
     }
 }

@@ -14,12 +14,12 @@ use isomer_proto::eval::v1::{PlannedDataset, PlannedDesign, PlannedRule};
 use super::{Plan, pilot::pilot, transformations::PlannedTransformation};
 use crate::{
     dataset::Dataset,
-    gate::{Adjust, Basis, Bound, BoundRule, Quantity, RuleKind, Texts, Unit},
+    gate::{Adjust, Basis, BoundGate, BoundRule, Quantity, RuleKind, Texts, Unit},
     item_clusters::clusters_of,
     profile::{Axis, Figure, group_weights, shares_of},
     stats::gate::{
         Limit,
-        design::{Planned, Share, allocate, chances},
+        design::{DatasetDesign, Share, allocate, chances},
     },
     suite::Suite,
     task::TaskType,
@@ -65,7 +65,7 @@ pub(crate) fn figure(rule: &BoundRule) -> Option<Figure> {
 
 /// The rules that are foreseen: of rewrites of all texts. The number of texts that change, or that
 /// a judge accepts, is not known before, and errors made by rule are not rewrites.
-fn drop_rules<'a>(gate: &'a Bound, axes: &'a [Axis]) -> impl Iterator<Item = (&'a BoundRule, Figure)> {
+fn drop_rules<'a>(gate: &'a BoundGate, axes: &'a [Axis]) -> impl Iterator<Item = (&'a BoundRule, Figure)> {
     let known = |rule: &&BoundRule| {
         rule.rule.limit.kind == RuleKind::MaxDrop
             && rule.unit == Unit::Item
@@ -183,14 +183,15 @@ struct RuleForecast {
 impl RuleForecasts {
     /// The rules of a plan on drops over items.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let axes = axes(&plan.transformations);
+        let layout = &plan.layout;
+        let axes = axes(&layout.transformations);
         let of_rule = |(rule, figure): (&BoundRule, Figure)| RuleForecast {
             title: rule.title.clone(),
             limit: rule.rule.limit.value,
             datasets: rule.datasets.clone(),
-            concentration: concentration(figure, &axes, &plan.suite),
+            concentration: concentration(figure, &axes, &layout.suite),
         };
-        let gate = plan.gate.as_ref();
+        let gate = plan.decide.gate.as_ref();
         Self {
             // Of several encoders, Holm's procedure decides the first at this level.
             alpha: gate.map_or(0.0, |gate| match gate.adjust {
@@ -200,8 +201,8 @@ impl RuleForecasts {
             rules: gate.map_or_else(Vec::new, |gate| {
                 drop_rules(gate, &axes).take(MOST_RULES).map(of_rule).collect()
             }),
-            concentration: concentration(Figure::Total, &axes, &plan.suite),
-            rewrites: plan.transformations.len() * plan.suite.seeds.len(),
+            concentration: concentration(Figure::Total, &axes, &layout.suite),
+            rewrites: layout.transformations.len() * layout.suite.seeds.len(),
         }
     }
 
@@ -289,9 +290,9 @@ impl RuleForecasts {
 
 impl RuleForecast {
     /// Its data sets with this number of items each.
-    fn planned(&self, all: &[DatasetSize], items: &[usize]) -> Vec<Planned> {
+    fn planned(&self, all: &[DatasetSize], items: &[usize]) -> Vec<DatasetDesign> {
         let own = self.datasets.iter().map(|d| &all[*d]);
-        let planned = |((d, one), weight): ((&usize, &DatasetSize), f64)| Planned {
+        let planned = |((d, one), weight): ((&usize, &DatasetSize), f64)| DatasetDesign {
             weight,
             items: one.part(one.clusters, items[*d]).max(1),
             values: pilot(one.task, self.concentration),

@@ -1,55 +1,20 @@
-//! Requests to the transform service: their specification, their texts and their estimate.
+//! Requests to the transform service: their texts and their estimate.
 
 use std::cmp::Reverse;
 
 use isomer_proto::transform::v1::{
-    EstimateRequest, GenerationEstimate, OnFingerprintChange, Sampling, TextItem, TransformSpec,
-    transform_service_client::TransformServiceClient,
+    EstimateRequest, GenerationEstimate, TextItem, TransformSpec, transform_service_client::TransformServiceClient,
 };
 use isomer_service_kit::Fault;
 
-use super::{
-    Plan,
-    table::{Corpus, TextRequest},
-};
-use crate::run::{RunContext, RunError, wire};
+use super::table::{Corpus, TextRequest};
+use crate::run::{RunContext, RunError};
 
 /// Maximum bytes of text in one request.
 const MOST_BYTES: usize = 1 << 20;
 
 /// The texts of a request, each with its position in its pass.
 pub(crate) type Chunk = Vec<(usize, TextItem)>;
-
-/// The specification for the service under one transformation and seed.
-pub(crate) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
-    let planned = &plan.transformations[t];
-    TransformSpec {
-        transformation: Some(wire::transformation_of_seed(&planned.transformation, s)),
-        generator_id: if planned.needs_generator {
-            plan.generator.clone()
-        } else {
-            String::new()
-        },
-        seed: Some(plan.suite.seeds[s]),
-        max_attempts: Some(plan.suite.attempts),
-        on_failure: plan.suite.on_failure.into(),
-        sampling: Some(Sampling {
-            temperature: Some(plan.suite.temperature),
-            top_p: Some(plan.suite.top_p),
-            max_tokens: None,
-            top_k: plan.suite.top_k,
-        }),
-        retry_identical: Some(plan.suite.retry_identical),
-        retry_temperature: Some(plan.suite.retry_temperature),
-        guards: plan.suite.guards.into(),
-        on_fingerprint_change: OnFingerprintChange::Report.into(),
-        prompts: planned.transformation.prompt().map(str::to_owned).into_iter().collect(),
-        bypass_cache: false,
-        // Draws for a whole run depend on the suite, not on the time of the run, so that a second
-        // run finds the same texts.
-        run: plan.suite.name.clone(),
-    }
-}
 
 /// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes; each item has its
 /// position. The longest texts come first: they take longest, and one that is started last would

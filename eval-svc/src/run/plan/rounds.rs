@@ -8,8 +8,13 @@
 //! data sets. If something is drawn once per seed for all data sets (the target language of
 //! `translation`), every round has all seeds.
 
-use super::{Plan, Variant, order::order};
-use crate::{gate::Sequential, stats::gate::schedule};
+use isomer_proto::eval::v1::GateSequential;
+
+use super::{Layout, Plan, Variant, order::order};
+use crate::{
+    gate::{DatasetTask, spending},
+    stats::gate::schedule,
+};
 
 /// A round: the cumulative data sets and seeds at its end, including earlier rounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,39 +36,43 @@ impl Round {
     pub(crate) fn whole(plan: &Plan) -> Self {
         Self {
             number: 1,
-            tables: (0..plan.tables.len()).collect(),
-            seeds: plan.suite.seeds.len(),
+            tables: (0..plan.layout.tables.len()).collect(),
+            seeds: plan.layout.suite.seeds.len(),
             fraction: 1.0,
-            alpha: plan.gate.as_ref().map_or(0.0, |gate| gate.alpha),
+            alpha: plan.decide.gate.as_ref().map_or(0.0, |gate| gate.alpha),
         }
     }
 
     /// Variants of a data set that are in the round.
-    pub(crate) fn variants(&self, plan: &Plan) -> Vec<Variant> {
+    pub(crate) fn variants(&self, layout: &Layout) -> Vec<Variant> {
         let seeded = |variant: &Variant| match variant {
             Variant::Original => true,
             Variant::Transformed { seed, .. } => *seed < self.seeds,
         };
-        plan.variants().into_iter().filter(seeded).collect()
+        layout.variants().into_iter().filter(seeded).collect()
     }
 }
 
 /// The rounds of a plan; the last has everything.
 pub(crate) fn rounds(plan: &Plan) -> Vec<Round> {
-    let (tables, seeds) = (plan.tables.len(), plan.suite.seeds.len());
-    let gate = plan.gate.as_ref();
+    let layout = &plan.layout;
+    let (tables, seeds) = (layout.tables.len(), layout.suite.seeds.len());
+    let gate = plan.decide.gate.as_ref();
     let alpha = gate.map_or(0.0, |gate| gate.alpha);
-    let Some(spending) = gate.and_then(|gate| gate.sequential.spending()) else {
+    let Some(spending) = gate.and_then(|gate| spending(gate.sequential)) else {
         return vec![Round::whole(plan)];
     };
-    let datasets: Vec<_> = plan
+    let datasets: Vec<_> = layout
         .tables
         .iter()
         // By group, so that the members of a group are in the same round.
-        .map(|table| (table.group(), table.dataset.task()))
+        .map(|table| DatasetTask {
+            name: table.group(),
+            task: table.dataset.task(),
+        })
         .collect();
     let order = order(&datasets);
-    let shared = plan
+    let shared = layout
         .transformations
         .iter()
         .any(|planned| planned.transformation.draws_per_seed());
@@ -103,14 +112,16 @@ const FIRST: usize = 100;
 
 /// Whether the plan runs in rounds over items.
 pub(crate) fn over_items(plan: &Plan) -> bool {
-    plan.gate
+    plan.decide
+        .gate
         .as_ref()
-        .is_some_and(|gate| gate.sequential == Sequential::Betting)
+        .is_some_and(|gate| gate.sequential == GateSequential::Betting)
 }
 
 /// Rows of the largest data set.
-pub(crate) fn rows(plan: &Plan) -> usize {
-    plan.tables.iter().map(|table| table.dataset.items()).max().unwrap_or(0)
+pub(crate) fn rows(layout: &Layout) -> usize {
+    let items = layout.tables.iter().map(|table| table.dataset.items());
+    items.max().unwrap_or(0)
 }
 
 /// Maximum rows of each data set in rounds over items: doubled until the largest data set is
@@ -124,7 +135,8 @@ pub(crate) fn sizes(rows: usize) -> Vec<usize> {
 
 /// The maximum number of looks of the plan.
 pub(crate) fn most_looks(plan: &Plan) -> usize {
-    if over_items(plan) { sizes(rows(plan)).len() } else { 1 }
+    let looks = sizes(rows(&plan.layout)).len();
+    if over_items(plan) { looks } else { 1 }
 }
 
 #[cfg(test)]
@@ -133,12 +145,12 @@ mod tests {
 
     #[test]
     fn what_is_drawn_once_a_seed_puts_all_seeds_into_every_round() {
-        let told = |all_seeds| -> Vec<(usize, usize)> {
+        let units_and_seeds = |all_seeds| -> Vec<(usize, usize)> {
             let looks = looks(16, 3, all_seeds);
             looks.iter().map(|look| (look.units, look.seeds)).collect()
         };
-        assert_eq!(told(false), [(8, 1), (16, 1), (16, 2), (16, 3)]);
-        assert_eq!(told(true), [(8, 3), (16, 3)]);
+        assert_eq!(units_and_seeds(false), [(8, 1), (16, 1), (16, 2), (16, 3)]);
+        assert_eq!(units_and_seeds(true), [(8, 3), (16, 3)]);
         assert_eq!(looks(16, 3, true)[0].fraction, 0.5);
     }
 

@@ -6,12 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::transformations::PlannedTransformation;
+use super::{datasets::LoadedDataset, transformations::PlannedTransformation};
 use crate::{
     dataset::{Dataset, Text},
     prompts::{DatasetPrompts, Part},
     report::CopyCounts,
-    separation::{Changed, Kind},
+    separation::{Kind, TextCopies},
     suite::DatasetSpec,
 };
 
@@ -67,7 +67,7 @@ pub(crate) struct Table {
     pub spec: DatasetSpec,
     /// Number of each text, in the dataset's order.
     pub texts: Vec<u32>,
-    /// For each text that is transformed, its position in [`super::Plan::requests`].
+    /// For each text that is transformed, its position in [`super::layout::Layout::requests`].
     pub requests: RequestModes<Vec<Option<usize>>>,
     /// Prompts of its texts, by encoder.
     pub prompts: Vec<TablePrompts>,
@@ -76,6 +76,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// The data set with the suite's entry for it.
+    pub(crate) fn loaded(&self) -> LoadedDataset {
+        LoadedDataset {
+            dataset: Arc::clone(&self.dataset),
+            spec: self.spec.clone(),
+        }
+    }
+
     /// The group of data sets that it belongs to.
     pub(crate) fn group(&self) -> String {
         self.spec.group_of(self.dataset.name())
@@ -179,11 +187,11 @@ impl TablePrompts {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     /// Texts that may be compared, with the copies made by rules; empty once the texts are chosen.
-    pub(crate) candidates: Vec<Changed<String>>,
+    pub(crate) candidates: Vec<TextCopies<String>>,
     /// Texts that are compared, with the numbers of their copies.
-    pub(crate) chosen: Vec<Changed<u32>>,
+    pub(crate) chosen: Vec<TextCopies<u32>>,
     /// Of these, texts for which the generator was asked for copies.
-    pub(crate) asked: HashSet<u32>,
+    pub(crate) requested: HashSet<u32>,
     /// Counts of the copies requested from the transform service, by kind.
     pub(crate) counts: BTreeMap<Kind, CopyCounts>,
 }
@@ -191,14 +199,12 @@ pub(crate) struct Copies {
 /// Lays out the datasets' texts. Every distinct text gets a number. Every (text, language) that is
 /// transformed gets a place in the requests: one in `RequestModes::distinct`, and one per
 /// occurrence in `RequestModes::each`.
-pub(crate) fn lay_out(
-    datasets: Vec<(Arc<Dataset>, DatasetSpec)>,
-) -> (Corpus, Vec<Table>, RequestModes<Vec<TextRequest>>) {
+pub(crate) fn lay_out(datasets: Vec<LoadedDataset>) -> (Corpus, Vec<Table>, RequestModes<Vec<TextRequest>>) {
     let mut corpus = Corpus::default();
     let mut requests = RequestModes::<Vec<TextRequest>>::default();
     let mut positions: HashMap<(u32, Option<String>), usize> = HashMap::new();
     let mut tables = Vec::with_capacity(datasets.len());
-    for (dataset, spec) in datasets {
+    for LoadedDataset { dataset, spec } in datasets {
         let mut table = Table {
             texts: Vec::new(),
             requests: RequestModes::default(),
@@ -271,7 +277,7 @@ mod tests {
         task::TaskType,
     };
 
-    fn sts(language: Option<&str>, rows: &[(&str, &str)]) -> (Arc<Dataset>, DatasetSpec) {
+    fn sts(language: Option<&str>, rows: &[(&str, &str)]) -> LoadedDataset {
         let rows: Vec<String> = rows
             .iter()
             .enumerate()
@@ -305,7 +311,10 @@ mod tests {
             legacy_clustering: false,
             origin: "t:1".into(),
         };
-        (Arc::new(dataset), spec)
+        LoadedDataset {
+            dataset: Arc::new(dataset),
+            spec,
+        }
     }
 
     #[test]

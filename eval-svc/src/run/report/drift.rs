@@ -3,24 +3,33 @@
 use super::scale::scale;
 use crate::{
     report::DriftRow,
-    run::{plan::Plan, score::drift::DriftEntry, separate::SeparationEntry},
+    run::{
+        plan::{Encoders, Layout},
+        score::drift::DriftEntry,
+        separate::SeparationEntry,
+    },
     stats,
 };
 
 /// One row per encoder, dataset and transformation, over all seeds; `separations` has the scale of
 /// the encoder's cosines.
-pub(crate) fn rows(plan: &Plan, drifts: &[DriftEntry], separations: &[SeparationEntry]) -> Vec<DriftRow> {
+pub(crate) fn rows(
+    layout: &Layout,
+    encoders: &Encoders,
+    drifts: &[DriftEntry],
+    separations: &[SeparationEntry],
+) -> Vec<DriftRow> {
     let mut rows = Vec::new();
-    let encoders = plan.encoders.iter().enumerate();
-    for (e, encoder) in encoders.filter(|(e, _)| plan.search(*e).is_none()) {
-        for (d, table) in plan.tables.iter().enumerate() {
-            let gap = scale(plan, separations, e, d);
-            for (t, planned) in plan.transformations.iter().enumerate() {
+    let ids = encoders.ids().enumerate();
+    for (e, encoder) in ids.filter(|(e, _)| encoders.search(*e).is_none()) {
+        for (d, table) in layout.tables.iter().enumerate() {
+            let gap = scale(layout, separations, e, d);
+            for (t, planned) in layout.transformations.iter().enumerate() {
                 let own: Vec<&DriftEntry> = drifts
                     .iter()
                     .filter(|one| (one.encoder, one.table, one.transformation) == (e, d, t))
                     .collect();
-                let (encoder, dataset) = (encoder.id.as_str(), table.dataset.name());
+                let dataset = table.dataset.name();
                 let seeds = own.iter().map(|one| one.drift.as_slice());
                 rows.push(in_gaps(row(encoder, dataset, &planned.label, seeds.collect()), &gap));
             }
@@ -74,15 +83,15 @@ mod tests {
 
     #[test]
     fn drift_is_divided_by_the_gap_or_says_why_not() {
-        let moved = || row("e", "d", "t", vec![&[Some(0.3), Some(0.1)]]);
-        let told = in_gaps(moved(), &Ok(0.8));
-        assert_eq!((told.parallel_gap, told.gap_note), (Some(0.8), None));
-        assert!((told.in_gaps.unwrap() - 0.25).abs() < 1e-7 && (told.mean.unwrap() - 0.2).abs() < 1e-7);
-        let told = in_gaps(moved(), &Err("no gap".to_owned()));
-        assert_eq!((told.in_gaps, told.gap_note.as_deref()), (None, Some("no gap")));
+        let moved = || super::row("e", "d", "t", vec![&[Some(0.3), Some(0.1)]]);
+        let row = in_gaps(moved(), &Ok(0.8));
+        assert_eq!((row.parallel_gap, row.gap_note), (Some(0.8), None));
+        assert!((row.in_gaps.unwrap() - 0.25).abs() < 1e-7 && (row.mean.unwrap() - 0.2).abs() < 1e-7);
+        let row = in_gaps(moved(), &Err("no gap".to_owned()));
+        assert_eq!((row.in_gaps, row.gap_note.as_deref()), (None, Some("no gap")));
         // Without a drift there is nothing to divide, so no reason is given for a missing gap.
-        let told = in_gaps(row("e", "d", "t", vec![]), &Err("no gap".to_owned()));
-        assert_eq!((told.in_gaps, told.gap_note), (None, None));
+        let row = in_gaps(super::row("e", "d", "t", vec![]), &Err("no gap".to_owned()));
+        assert_eq!((row.in_gaps, row.gap_note), (None, None));
     }
 
     #[test]

@@ -22,8 +22,9 @@ use crate::{
 /// under any seed are added, by the mean over encoders.
 pub(crate) fn pick(results: &RunResults, each: usize) -> Vec<Example> {
     let mut examples = Vec::new();
-    for d in 0..results.plan.tables.len() {
-        for t in 0..results.plan.transformations.len() {
+    let layout = &results.plan.layout;
+    for d in 0..layout.tables.len() {
+        for t in 0..layout.transformations.len() {
             let choices = ExampleChoices::new(results, d, t);
             let drawn = choices.drawn(each);
             let shown: BTreeSet<Pair> = drawn
@@ -60,9 +61,9 @@ struct ExampleChoices<'a> {
 
 impl<'a> ExampleChoices<'a> {
     fn new(run: &'a RunResults, d: usize, t: usize) -> Self {
-        let plan = &run.plan;
-        let (table, planned) = (&plan.tables[d], &plan.transformations[t]);
-        let of_request = |request: usize| (request, plan.requests.of(planned)[request].text);
+        let (layout, encoders) = (&run.plan.layout, &run.plan.encoders);
+        let (table, planned) = (&layout.tables[d], &layout.transformations[t]);
+        let of_request = |request: usize| (request, layout.requests.of(planned)[request].text);
         let mut choices = Self {
             run,
             table,
@@ -73,14 +74,12 @@ impl<'a> ExampleChoices<'a> {
             results: HashMap::new(),
         };
         let of_seed = |seed: usize| {
-            let variant = Variant::Transformed {
-                transformation: t,
-                seed,
-            };
-            pairs_of(plan, &run.text_results, d, variant)
+            let variant = Variant::transformed(t, seed);
+            pairs_of(layout, &run.text_results, d, variant)
         };
-        let pairs: Vec<Vec<Pair>> = (0..plan.suite.seeds.len()).map(of_seed).collect();
-        let is_shown = |one: &&DriftEntry| (one.table, one.transformation) == (d, t) && !plan.is_variant(one.encoder);
+        let pairs: Vec<Vec<Pair>> = (0..layout.suite.seeds.len()).map(of_seed).collect();
+        let is_shown =
+            |one: &&DriftEntry| (one.table, one.transformation) == (d, t) && !encoders.is_variant(one.encoder);
         for one in run.drifts.iter().filter(is_shown) {
             for (pair, drift) in pairs[one.seed].iter().zip(&one.drift) {
                 if let Some(drift) = drift {
@@ -89,7 +88,7 @@ impl<'a> ExampleChoices<'a> {
                 }
             }
         }
-        for seed in 0..plan.suite.seeds.len() {
+        for seed in 0..layout.suite.seeds.len() {
             for (request, original) in &choices.requests {
                 if let Some(result) = run.text_results.get(t, seed, *request) {
                     choices.results.insert((seed, (*original, result.text)), result);
@@ -117,7 +116,7 @@ impl<'a> ExampleChoices<'a> {
 
     /// Originals with their results under the first seed.
     fn drawn(&self, each: usize) -> Vec<(u32, &'a TextResult)> {
-        let digest = |text: u32| *blake3::hash(self.run.plan.corpus.get(text).as_bytes()).as_bytes();
+        let digest = |text: u32| *blake3::hash(self.run.plan.layout.corpus.get(text).as_bytes()).as_bytes();
         let by_digest = self.requests.iter();
         let mut by_digest: Vec<([u8; 32], usize, u32)> = by_digest
             .map(|(request, original)| (digest(*original), *request, *original))
@@ -134,21 +133,21 @@ impl<'a> ExampleChoices<'a> {
     }
 
     fn example(&self, seed: usize, pair: Pair, result: &TextResult, picked: Picked) -> Example {
-        let plan = &self.run.plan;
-        let id = |encoder: &usize| plan.encoders[*encoder].id.clone();
+        let layout = &self.run.plan.layout;
+        let id = |encoder: &usize| self.run.plan.encoders.id(*encoder).to_owned();
         let drift = self.drift.get(&(seed, pair));
         let drift = drift.filter(|_| picked == Picked::WorstMoved || is_transformed(result));
         Example {
             dataset: self.table.dataset.name().to_owned(),
             transformation: self.planned.label.clone(),
-            seed: plan.suite.seeds.get(seed).copied().unwrap_or_default(),
-            original: plan.corpus.get(pair.0).to_owned(),
-            transformed: plan.corpus.get(pair.1).to_owned(),
+            seed: layout.suite.seeds.get(seed).copied().unwrap_or_default(),
+            original: layout.corpus.get(pair.0).to_owned(),
+            transformed: layout.corpus.get(pair.1).to_owned(),
             outcome: result.outcome,
             failed_checks: result.failed_checks.iter().map(|name| (*name).to_owned()).collect(),
             edit_distance: result
                 .measures
-                .map(|measures| measures.0)
+                .map(|measures| measures.edit_distance)
                 .filter(|_| is_transformed(result)),
             picked,
             drift: drift.and_then(mean),

@@ -12,7 +12,7 @@ use crate::{
     run::{
         RunError,
         decide::{items::item_texts, results::RunResults},
-        plan::{Plan, Variant, table::Table},
+        plan::{Layout, Plan, Variant, table::Table},
         score::ScoreEntry,
         transform::pairs::texts_of,
         units::UnitStore,
@@ -37,11 +37,11 @@ pub(crate) fn file(results: &RunResults, units: &UnitStore, report: &Report) -> 
     };
     items.scores = scores;
     let mut texts = Texts::default();
-    items.datasets = (0..results.plan.tables.len())
+    items.datasets = (0..results.plan.layout.tables.len())
         .map(|table| dataset(results, table, &mut texts))
         .collect();
     if let Some(ratings) = &results.ratings {
-        let number = |text: u32| texts.number(&results.plan, text);
+        let number = |text: u32| texts.number(&results.plan.layout, text);
         items.judged = ratings::judged_rewrites(results, ratings, number);
     }
     items.texts = texts.all;
@@ -80,12 +80,13 @@ fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, RunError> {
 /// The items of every score; `None` if they are larger than the maximum size.
 fn scores(results: &RunResults, units: &UnitStore, most: usize) -> Result<Option<Vec<ItemsOfScore>>, RunError> {
     let (mut all, mut bytes) = (Vec::with_capacity(results.scores.len()), 0);
+    let Plan { layout, encoders, .. } = &results.plan;
     for scored in &results.scores {
         let one = ItemsOfScore {
-            encoder: results.plan.encoders[scored.encoder].id.clone(),
-            dataset: results.plan.tables[scored.table].dataset.name().to_owned(),
-            transformation: results.plan.label(scored.variant).map(str::to_owned),
-            seed: results.plan.seed(scored.variant),
+            encoder: encoders.id(scored.encoder).to_owned(),
+            dataset: layout.tables[scored.table].dataset.name().to_owned(),
+            transformation: layout.label(scored.variant).map(str::to_owned),
+            seed: layout.seed(scored.variant),
             unit: scored.unit.clone(),
             evidence: units.evidence(&scored.unit),
             lists: lists(results, units, scored),
@@ -101,7 +102,7 @@ fn scores(results: &RunResults, units: &UnitStore, most: usize) -> Result<Option
 }
 
 fn lists(results: &RunResults, units: &UnitStore, scored: &ScoreEntry) -> Option<crate::task::ResultLists> {
-    let task = results.plan.tables[scored.table].dataset.task();
+    let task = results.plan.layout.tables[scored.table].dataset.task();
     (task == crate::task::TaskType::Retrieval)
         .then(|| units.lists(&scored.unit))
         .flatten()
@@ -115,34 +116,34 @@ struct Texts {
 }
 
 impl Texts {
-    fn number(&mut self, plan: &Plan, text: u32) -> u32 {
+    fn number(&mut self, layout: &Layout, text: u32) -> u32 {
         *self.numbers.entry(text).or_insert_with(|| {
-            self.all.push(plan.corpus.get(text).to_owned());
+            self.all.push(layout.corpus.get(text).to_owned());
             u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX)
         })
     }
 }
 
 fn dataset(results: &RunResults, position: usize, texts: &mut Texts) -> ItemsOfDataset {
-    let plan = &results.plan;
-    let table: &Table = &plan.tables[position];
+    let layout = &results.plan.layout;
+    let table: &Table = &layout.tables[position];
     let items = table.dataset.item_texts();
     let of_variant = |one: Variant| {
-        let all = texts_of(plan, &results.text_results, position, one);
+        let all = texts_of(layout, &results.text_results, position, one);
         let mut numbers = |own: &Vec<u32>| -> Vec<u32> {
             let own = own.iter().filter_map(|text| all.get(*text as usize));
-            own.map(|text| texts.number(plan, *text)).collect()
+            own.map(|text| texts.number(layout, *text)).collect()
         };
         ItemTexts {
-            transformation: plan.label(one).map(str::to_owned),
-            seed: plan.seed(one),
+            transformation: layout.label(one).map(str::to_owned),
+            seed: layout.seed(one),
             texts: items.iter().map(&mut numbers).collect(),
         }
     };
     ItemsOfDataset {
         name: table.dataset.name().to_owned(),
         clusters: clusters(item_texts(table)),
-        variants: plan.variants().into_iter().map(of_variant).collect(),
+        variants: layout.variants().into_iter().map(of_variant).collect(),
     }
 }
 

@@ -8,7 +8,7 @@ pub(super) mod ratings;
 pub(super) mod scale;
 pub(super) mod truncation;
 
-use isomer_proto::ProtoEnum;
+use isomer_proto::{ProtoEnum, transform::v1::Measures};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -17,15 +17,15 @@ use crate::{
     change::Change,
     form::Form,
     metric::overlap::PERSISTENCE,
-    prompts::{self, Chosen},
+    prompts::{self, PromptSelection},
     report::{
         CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GATE_K, GeneratorInfo, LanguageReport, PromptUse, Report,
         RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, UnusedPrompt, VariantInfo, complete, diff::overlaps,
     },
     run::{
         RunRecord,
-        decide::{items::KnownItems, results::RunResults},
-        plan::{Plan, Variant, encoders::EncoderVariant, table::Table},
+        decide::{items::ItemEvidence, results::RunResults},
+        plan::{Encoders, Layout, Plan, Variant, encoders::EncoderVariant, table::Table},
         score::ScoreEntry,
         separate,
         transform::{
@@ -46,8 +46,9 @@ pub(crate) fn build_report(
     examples: usize,
 ) -> Report {
     let RunResults { plan, text_results, .. } = results;
+    let Plan { layout, encoders, .. } = plan;
     let scores = results.scores.as_slice();
-    let items = KnownItems::new(results, units);
+    let items = ItemEvidence::new(results, units);
     let finished = Timestamp::now();
     let started = record.started.unwrap_or(record.created);
     let mut report = Report {
@@ -61,7 +62,7 @@ pub(crate) fn build_report(
             seconds: finished.duration_since(started).as_secs_f64(),
         },
         suite: suite(plan),
-        encoders: encoders(plan, scores, units),
+        encoders: encoder_infos(plan, scores, units),
         generators: text_results
             .generators
             .iter()
@@ -70,31 +71,34 @@ pub(crate) fn build_report(
                 digest: digest.clone(),
             })
             .collect(),
-        datasets: plan.tables.iter().map(|table| dataset(plan, table, scores)).collect(),
+        datasets: layout
+            .tables
+            .iter()
+            .map(|table| dataset(layout, table, scores))
+            .collect(),
         drop_shares: items.drop_shares(),
         profile: items.profile(),
         subsets: items.subset_reports(),
         gate: results.verdicts.clone(),
-        judge: plan
-            .judge
+        judge: results
+            .ratings
             .as_ref()
-            .zip(results.ratings.as_ref())
-            .map(|(judge, ratings)| ratings::report(results, judge, ratings)),
-        separation: separate::report(plan, &results.separations),
-        checks: checks(plan, text_results),
+            .map(|ratings| ratings::report(results, ratings)),
+        separation: separate::report(layout, encoders, &results.separations),
+        checks: checks(layout, text_results),
         languages: LanguageReport {
-            draws: draws(plan, text_results),
+            draws: draws(layout, text_results),
             targets: Vec::new(),
         },
         error_rates: Vec::new(),
-        drift: drift::rows(plan, &results.drifts, &results.separations),
-        truncation: truncation::rows(plan, scores),
-        scores: scores.iter().map(|scored| score(plan, scored)).collect(),
+        drift: drift::rows(layout, encoders, &results.drifts, &results.separations),
+        truncation: truncation::rows(layout, encoders, scores),
+        scores: scores.iter().map(|scored| score(layout, encoders, scored)).collect(),
         examples: examples::pick(results, examples),
         tables: Vec::new(),
         counters: record.counters,
         durations,
-        notes: plan
+        notes: layout
             .tables
             .iter()
             .flat_map(|table| {
@@ -113,13 +117,13 @@ pub(crate) fn build_report(
 }
 
 fn suite(plan: &Plan) -> SuiteInfo {
-    let suite = &plan.suite;
+    let (suite, transformations) = (&plan.layout.suite, &plan.layout.transformations);
     SuiteInfo {
         name: suite.name.clone(),
         description: suite.description.clone(),
         digest: plan.suite_digest.clone(),
         seeds: suite.seeds.clone(),
-        generator: plan.generator.clone(),
+        generator: plan.transform.generator.clone(),
         temperature: suite.temperature,
         top_p: suite.top_p,
         top_k: suite.top_k,
@@ -129,8 +133,7 @@ fn suite(plan: &Plan) -> SuiteInfo {
         guards: suite.guards.name().to_owned(),
         on_failure: suite.on_failure.name().to_owned(),
         metrics: suite.profile.stamp().to_owned(),
-        transformations: plan
-            .transformations
+        transformations: transformations
             .iter()
             .map(|planned| TransformationInfo {
                 label: planned.label.clone(),
@@ -152,16 +155,17 @@ fn overlap(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, encoder: usize
         units.lists(&scores.iter().find(own)?.unit)
     };
     let of_table = |table: usize| {
-        let (full, form) = (lists(plan.served(encoder), table), lists(encoder, table));
-        let (shares, _, _) = overlaps(&[full.as_ref()], &[form.as_ref()], (GATE_K, PERSISTENCE)).ok()?;
+        let (full, form) = (lists(plan.encoders.served(encoder), table), lists(encoder, table));
+        let (shares, _, _) = overlaps(&[full.as_ref()], &[form.as_ref()], GATE_K, PERSISTENCE).ok()?;
         mean(&shares)
     };
-    mean(&(0..plan.tables.len()).filter_map(of_table).collect::<Vec<f64>>())
+    mean(&(0..plan.layout.tables.len()).filter_map(of_table).collect::<Vec<f64>>())
 }
 
 fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usize) -> Option<VariantInfo> {
-    let dimensions = plan.encoders[position].dimensions;
-    let (form, prompts, bytes) = match &plan.variants[position] {
+    let planned = &plan.encoders[position];
+    let dimensions = planned.encoder.dimensions;
+    let (form, prompts, bytes) = match &planned.variant {
         EncoderVariant::Plain => return None,
         EncoderVariant::Form(form) => {
             let bytes = match form {
@@ -173,7 +177,7 @@ fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usiz
         EncoderVariant::Prompts(variant) => (None, Some(variant.name.clone()), dimensions.saturating_mul(4)),
     };
     Some(VariantInfo {
-        encoder: plan.encoders[plan.served(position)].id.clone(),
+        encoder: plan.encoders.id(plan.encoders.served(position)).to_owned(),
         form,
         prompts,
         bytes,
@@ -181,13 +185,14 @@ fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usiz
     })
 }
 
-fn encoders(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<EncoderInfo> {
+fn encoder_infos(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<EncoderInfo> {
     plan.encoders
         .iter()
         .enumerate()
-        .map(|(position, encoder)| {
+        .map(|(position, planned)| {
+            let encoder = &planned.encoder;
             let space = encoder.vector_space.clone().unwrap_or_default();
-            let (prompts, unused_prompts) = prompt_uses(plan, position);
+            let (prompts, unused_prompts) = prompt_uses(&plan.layout, &plan.encoders, position);
             EncoderInfo {
                 id: encoder.id.clone(),
                 revision: encoder.revision.clone(),
@@ -201,7 +206,7 @@ fn encoders(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<Encode
                 prompt: space.prompt,
                 prompts,
                 unused_prompts,
-                baseline: plan.baseline == Some(position),
+                baseline: plan.decide.baseline == Some(position),
                 variant: variant(plan, scores, units, position),
             }
         })
@@ -210,13 +215,13 @@ fn encoders(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<Encode
 
 /// The prompts that were used for an encoder's texts, with the data sets of each, and the prompts
 /// that were not used.
-fn prompt_uses(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
-    if plan.search(encoder) == Some(SearchForm::Lexical) {
+fn prompt_uses(layout: &Layout, encoders: &Encoders, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
+    if encoders.search(encoder) == Some(SearchForm::Lexical) {
         return Default::default();
     }
     let mut uses: Vec<PromptUse> = Vec::new();
-    let mut all: Vec<&Chosen> = Vec::new();
-    for table in &plan.tables {
+    let mut all: Vec<&PromptSelection> = Vec::new();
+    for table in &layout.tables {
         let Some(own) = table.prompts.get(encoder) else {
             continue;
         };
@@ -239,10 +244,9 @@ fn prompt_uses(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt
             }
         }
     }
-    let unused = plan
-        .prompting
+    let unused = encoders
         .get(encoder)
-        .map(|own| prompts::unused(&own.layers, &all));
+        .map(|own| prompts::unused(&own.prompts.layers, &all));
     let unused = unused
         .into_iter()
         .flatten()
@@ -250,8 +254,8 @@ fn prompt_uses(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt
     (uses, unused.collect())
 }
 
-fn dataset(plan: &Plan, table: &Table, scores: &[ScoreEntry]) -> DatasetInfo {
-    let own = |score: &&ScoreEntry| plan.tables[score.table].dataset.name() == table.dataset.name();
+fn dataset(layout: &Layout, table: &Table, scores: &[ScoreEntry]) -> DatasetInfo {
+    let own = |score: &&ScoreEntry| layout.tables[score.table].dataset.name() == table.dataset.name();
     DatasetInfo {
         name: table.dataset.name().to_owned(),
         group: table.group(),
@@ -278,12 +282,12 @@ fn dataset(plan: &Plan, table: &Table, scores: &[ScoreEntry]) -> DatasetInfo {
     }
 }
 
-fn score(plan: &Plan, scored: &ScoreEntry) -> ScoreRow {
+fn score(layout: &Layout, encoders: &Encoders, scored: &ScoreEntry) -> ScoreRow {
     ScoreRow {
-        encoder: plan.encoders[scored.encoder].id.clone(),
-        dataset: plan.tables[scored.table].dataset.name().to_owned(),
-        transformation: plan.label(scored.variant).map(str::to_owned),
-        seed: plan.seed(scored.variant),
+        encoder: encoders.id(scored.encoder).to_owned(),
+        dataset: layout.tables[scored.table].dataset.name().to_owned(),
+        transformation: layout.label(scored.variant).map(str::to_owned),
+        seed: layout.seed(scored.variant),
         texts_digest: scored.texts.clone(),
         unit: scored.unit.clone(),
         main_score_key: scored.score.main_key.clone(),
@@ -294,12 +298,12 @@ fn score(plan: &Plan, scored: &ScoreEntry) -> ScoreRow {
     }
 }
 
-fn checks(plan: &Plan, text_results: &TextResults) -> Vec<CheckRow> {
+fn checks(layout: &Layout, text_results: &TextResults) -> Vec<CheckRow> {
     let mut rows = Vec::new();
-    for (t, planned) in plan.transformations.iter().enumerate() {
-        for (s, seed) in plan.suite.seeds.iter().enumerate() {
-            for table in &plan.tables {
-                let results = results_of(plan, text_results, table, t, s);
+    for (t, planned) in layout.transformations.iter().enumerate() {
+        for (s, seed) in layout.suite.seeds.iter().enumerate() {
+            for table in &layout.tables {
+                let results = results_of(layout, text_results, table, t, s);
                 let results: Vec<&TextResult> = results.map(|(_, result)| result).collect();
                 rows.push(check_row(&planned.label, *seed, table.dataset.name(), &results));
             }
@@ -310,19 +314,19 @@ fn checks(plan: &Plan, text_results: &TextResults) -> Vec<CheckRow> {
 
 /// The target languages of translations, with the number of texts of each data set and source
 /// language.
-fn draws(plan: &Plan, text_results: &TextResults) -> Vec<DrawnTarget> {
+fn draws(layout: &Layout, text_results: &TextResults) -> Vec<DrawnTarget> {
     let mut rows = Vec::new();
-    for (t, planned) in plan.transformations.iter().enumerate() {
-        let asked = plan.requests.of(planned);
-        for (s, seed) in plan.suite.seeds.iter().enumerate() {
-            for table in &plan.tables {
+    for (t, planned) in layout.transformations.iter().enumerate() {
+        let requested = layout.requests.of(planned);
+        for (s, seed) in layout.suite.seeds.iter().enumerate() {
+            for table in &layout.tables {
                 let mut texts: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
                 for request in requests(table, planned) {
                     let target = text_results
                         .get(t, s, request)
                         .and_then(|result| result.target.as_deref());
-                    if let (Some(target), Some(asked)) = (target, asked.get(request)) {
-                        *texts.entry((asked.language.as_deref(), target)).or_default() += 1;
+                    if let (Some(target), Some(own)) = (target, requested.get(request)) {
+                        *texts.entry((own.language.as_deref(), target)).or_default() += 1;
                     }
                 }
                 rows.extend(texts.into_iter().map(|((source, target), texts)| DrawnTarget {
@@ -342,12 +346,12 @@ fn draws(plan: &Plan, text_results: &TextResults) -> Vec<DrawnTarget> {
 fn check_row(transformation: &str, seed: u64, dataset: &str, results: &[&TextResult]) -> CheckRow {
     let ended = |outcome: Outcome| results.iter().filter(|one| one.outcome == outcome).count() as u64;
     let changed_by = |change: Change| results.iter().filter(|one| one.change == change).count() as u64;
-    let measured: Vec<(f64, f64, f64)> = results
+    let measured: Vec<Measures> = results
         .iter()
         .filter(|one| is_transformed(one))
         .filter_map(|one| one.measures)
         .collect();
-    let mean = |part: fn(&(f64, f64, f64)) -> f64| {
+    let mean = |part: fn(&Measures) -> f64| {
         (!measured.is_empty()).then(|| measured.iter().map(part).sum::<f64>() / measured.len() as f64)
     };
     CheckRow {
@@ -365,10 +369,10 @@ fn check_row(transformation: &str, seed: u64, dataset: &str, results: &[&TextRes
         retried_checks: count(results.iter().flat_map(|one| one.retried_checks.iter())),
         first_checks: count(results.iter().flat_map(|one| one.first_checks.iter())),
         guards: count(results.iter().flat_map(|one| one.guards.iter())),
-        guards_untold: count(results.iter().flat_map(|one| one.guards_untold.iter())),
-        edit_distance: mean(|m| m.0),
-        jaccard: mean(|m| m.1),
-        length_ratio: mean(|m| m.2),
+        guards_untold: count(results.iter().flat_map(|one| one.undecided_guards.iter())),
+        edit_distance: mean(|m| m.edit_distance),
+        jaccard: mean(|m| m.jaccard),
+        length_ratio: mean(|m| m.length_ratio),
     }
 }
 

@@ -8,10 +8,7 @@ use crate::{
     run::{
         decide::results::RunResults,
         judge::{RatingSample, Ratings},
-        plan::{
-            Plan, Variant,
-            judge::{PlannedJudge, Rating},
-        },
+        plan::{JudgePlan, Layout, Variant, judge::Rating},
         score::drift::DriftEntry,
         transform::{
             TextResults,
@@ -22,15 +19,15 @@ use crate::{
 };
 
 /// The judge's ratings, and the drift of the rated texts under each encoder.
-pub(crate) fn report(results: &RunResults, judge: &PlannedJudge, ratings: &Ratings) -> JudgeReport {
-    let plan = &results.plan;
+pub(crate) fn report(results: &RunResults, ratings: &Ratings) -> JudgeReport {
+    let (layout, encoders, judge) = (&results.plan.layout, &results.plan.encoders, &ratings.judge);
     let scales = &judge.judging.scales;
-    let probes = ratings.probe_results(judge);
+    let probes = ratings.probe_results();
     let mut report = JudgeReport {
         id: judge.id.clone(),
         digest: judge.digest.clone(),
-        seed: plan.first_seed(),
-        attempts: plan.suite.attempts,
+        seed: layout.first_seed(),
+        attempts: layout.suite.attempts,
         sample: judge.judging.sample,
         scales: scales
             .iter()
@@ -55,11 +52,17 @@ pub(crate) fn report(results: &RunResults, judge: &PlannedJudge, ratings: &Ratin
     };
     let drifts = pair_drifts(results);
     for &scale in scales {
-        let rows = scopes(plan, scale).map(|scope| rating_row(plan, ratings, scope));
+        let rows = scopes(layout, scale).map(|scope| rating_row(layout, ratings, scope));
         report.ratings.extend(rows);
-        for encoder in 0..plan.encoders.len() {
-            for scope in scopes(plan, scale) {
-                let row = drift_row(plan, ratings, &drifts, encoder, scope);
+        for (encoder, id) in encoders.ids().enumerate() {
+            for scope in scopes(layout, scale) {
+                let averages = rated_drifts(ratings, &drifts, encoder, scope);
+                let row = DriftRating {
+                    encoder: id.to_owned(),
+                    transformation: scope.label(layout),
+                    dataset: scope.dataset(layout),
+                    ..DriftRating::of(scale, &averages.drifts, &averages.scores)
+                };
                 // A single data set gets a row only with enough texts. The row over all data sets
                 // is always shown; if it has no number, it states the reason.
                 if scope.table.is_none() || row.texts >= LEAST_TEXTS as u64 {
@@ -81,11 +84,11 @@ struct RowScope {
 }
 
 /// For each transformation all data sets together, and each of them if there are several.
-fn scopes(plan: &Plan, scale: Scale) -> impl Iterator<Item = RowScope> {
-    let several = plan.tables.len() > 1;
-    let each = (0..plan.tables.len()).map(Some).filter(move |_| several);
+fn scopes(layout: &Layout, scale: Scale) -> impl Iterator<Item = RowScope> {
+    let several = layout.tables.len() > 1;
+    let each = (0..layout.tables.len()).map(Some).filter(move |_| several);
     let tables = std::iter::once(None).chain(each);
-    (0..plan.transformations.len()).flat_map(move |transformation| {
+    (0..layout.transformations.len()).flat_map(move |transformation| {
         tables.clone().map(move |table| RowScope {
             scale,
             transformation,
@@ -96,7 +99,7 @@ fn scopes(plan: &Plan, scale: Scale) -> impl Iterator<Item = RowScope> {
 
 /// Generators that are the same model as the judge: by id, by weights, or by the model's name on
 /// any server.
-fn own_texts(judge: &PlannedJudge, text_results: &TextResults) -> Vec<String> {
+fn own_texts(judge: &JudgePlan, text_results: &TextResults) -> Vec<String> {
     let model = |id: &str| {
         id.split_once(':')
             .map(|(kind, rest)| (kind.to_owned(), served(kind, rest)))
@@ -125,6 +128,15 @@ impl RowScope {
         all.filter(move |one| one.transformation == self.transformation && of_table(one.table))
     }
 
+    fn label(self, layout: &Layout) -> String {
+        layout.transformations[self.transformation].label.clone()
+    }
+
+    /// Name of the data set, unless the row covers all of them.
+    fn dataset(self, layout: &Layout) -> Option<String> {
+        self.table.map(|table| layout.tables[table].dataset.name().to_owned())
+    }
+
     /// The rating of a pair.
     fn rating(self, ratings: &Ratings, pair: Pair) -> Option<Rating> {
         let known = ratings.by_pair.get(&(self.scale, self.transformation, pair));
@@ -132,11 +144,11 @@ impl RowScope {
     }
 }
 
-fn rating_row(plan: &Plan, ratings: &Ratings, scope: RowScope) -> RatingRow {
+fn rating_row(layout: &Layout, ratings: &Ratings, scope: RowScope) -> RatingRow {
     let samples: Vec<&RatingSample> = scope.samples(ratings).collect();
     let sum = |of: fn(&RatingSample) -> u64| samples.iter().map(|one| of(one)).sum::<u64>();
     let (mut unreadable, mut failed, mut accepted) = (0, 0, 0);
-    let accept = plan.judge.as_ref().map_or(f64::INFINITY, |judge| judge.judging.accept);
+    let accept = ratings.judge.judging.accept;
     let mut texts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for pair in samples.iter().flat_map(|one| &one.pairs) {
         match scope.rating(ratings, *pair) {
@@ -151,8 +163,8 @@ fn rating_row(plan: &Plan, ratings: &Ratings, scope: RowScope) -> RatingRow {
     let means: Vec<f64> = texts.values().filter_map(|seeds| stats::mean(seeds)).collect();
     RatingRow {
         scale: scope.scale,
-        transformation: plan.transformations[scope.transformation].label.clone(),
-        dataset: scope.table.map(|table| plan.tables[table].dataset.name().to_owned()),
+        transformation: scope.label(layout),
+        dataset: scope.dataset(layout),
         asked: sum(|one| one.texts),
         unchanged: sum(|one| one.texts - one.changed),
         drawn: sum(|one| one.pairs.len() as u64),
@@ -172,7 +184,7 @@ pub(crate) fn judged_rewrites(
     ratings: &Ratings,
     mut number: impl FnMut(u32) -> u32,
 ) -> Vec<JudgedRewrite> {
-    let plan = &results.plan;
+    let (layout, encoders) = (&results.plan.layout, &results.plan.encoders);
     let mut drifts: HashMap<(usize, Pair), BTreeMap<usize, Vec<f64>>> = HashMap::new();
     for ((encoder, _, transformation, _), pairs) in pair_drifts(results) {
         for (pair, drift) in pairs {
@@ -185,18 +197,18 @@ pub(crate) fn judged_rewrites(
         .flat_map(|one| one.pairs.iter().map(|pair| (one.transformation, *pair)))
         .collect();
     let rewrite = |(transformation, pair): (usize, Pair)| {
-        let rating = |scale: &Scale| match ratings.by_pair.get(&(*scale, transformation, pair)) {
-            Some(Rating::Score(score)) => Some((*scale, *score)),
-            Some(Rating::Unreadable | Rating::Failed) | None => None,
+        let rating = |scale: &Scale| {
+            let rating = ratings.by_pair.get(&(*scale, transformation, pair))?;
+            Some((*scale, rating.score()?))
         };
         let of_encoders = drifts.get(&(transformation, pair)).into_iter().flatten();
         JudgedRewrite {
-            transformation: plan.transformations[transformation].label.clone(),
+            transformation: layout.transformations[transformation].label.clone(),
             original: number(pair.0),
             rewrite: number(pair.1),
             ratings: Scale::ALL.iter().filter_map(rating).collect(),
             drift: of_encoders
-                .filter_map(|(encoder, drifts)| Some((plan.encoders[*encoder].id.clone(), mean_of(drifts)?)))
+                .filter_map(|(encoder, drifts)| Some((encoders.id(*encoder).to_owned(), mean_of(drifts)?)))
                 .collect(),
         }
     };
@@ -215,11 +227,8 @@ type PairDrifts = HashMap<(usize, usize, usize, usize), HashMap<Pair, f64>>;
 
 fn pair_drifts(results: &RunResults) -> PairDrifts {
     let one = |one: &DriftEntry| {
-        let variant = Variant::Transformed {
-            transformation: one.transformation,
-            seed: one.seed,
-        };
-        let pairs = pairs_of(&results.plan, &results.text_results, one.table, variant);
+        let variant = Variant::transformed(one.transformation, one.seed);
+        let pairs = pairs_of(&results.plan.layout, &results.text_results, one.table, variant);
         let drift = pairs.into_iter().zip(&one.drift);
         let drift = drift.filter_map(|(pair, drift)| Some((pair, f64::from((*drift)?))));
         ((one.encoder, one.table, one.transformation, one.seed), drift.collect())
@@ -227,8 +236,14 @@ fn pair_drifts(results: &RunResults) -> PairDrifts {
     results.drifts.iter().map(one).collect()
 }
 
-fn drift_row(plan: &Plan, ratings: &Ratings, drifts: &PairDrifts, encoder: usize, scope: RowScope) -> DriftRating {
-    // Rating and drift of each text, seed by seed.
+/// Drift and rating of each text, averaged over its seeds.
+struct RatedDrifts {
+    drifts: Vec<f64>,
+    scores: Vec<f64>,
+}
+
+fn rated_drifts(ratings: &Ratings, drifts: &PairDrifts, encoder: usize, scope: RowScope) -> RatedDrifts {
+    // Seed by seed.
     let mut texts: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for one in scope.samples(ratings) {
         let Some(drift) = drifts.get(&(encoder, one.table, one.transformation, one.seed)) else {
@@ -245,13 +260,8 @@ fn drift_row(plan: &Plan, ratings: &Ratings, drifts: &PairDrifts, encoder: usize
     let averaged = texts
         .values()
         .filter_map(|(drifts, scores)| Some((stats::mean(drifts)?, stats::mean(scores)?)));
-    let (drifts, scores): (Vec<f64>, Vec<f64>) = averaged.unzip();
-    DriftRating {
-        encoder: plan.encoders[encoder].id.clone(),
-        transformation: plan.transformations[scope.transformation].label.clone(),
-        dataset: scope.table.map(|table| plan.tables[table].dataset.name().to_owned()),
-        ..DriftRating::of(scope.scale, &drifts, &scores)
-    }
+    let (drifts, scores) = averaged.unzip();
+    RatedDrifts { drifts, scores }
 }
 
 #[cfg(test)]
@@ -259,11 +269,11 @@ mod tests {
     use isomer_proto::common::v1::Usage;
 
     use super::*;
-    use crate::judging::Judging;
+    use crate::judging::JudgeSettings;
 
-    fn judge(id: &str, digest: &str) -> PlannedJudge {
-        PlannedJudge {
-            judging: Judging {
+    fn judge(id: &str, digest: &str) -> JudgePlan {
+        JudgePlan {
+            judging: JudgeSettings {
                 generator: id.to_owned(),
                 sample: 50,
                 scales: vec![Scale::Similarity],

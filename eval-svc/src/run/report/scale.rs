@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     run::{
-        plan::{Plan, transformations::PlannedTransformation},
+        plan::{Layout, transformations::PlannedTransformation},
         separate::SeparationEntry,
     },
     separation::RESOLUTION,
@@ -20,8 +20,13 @@ use crate::{
 };
 
 /// The parallel gap of an encoder on a data set, or the reason why there is none to divide by.
-pub(crate) fn scale(plan: &Plan, separations: &[SeparationEntry], encoder: usize, table: usize) -> Result<f64, String> {
-    if plan.suite.separation.settled().is_none() {
+pub(crate) fn scale(
+    layout: &Layout,
+    separations: &[SeparationEntry],
+    encoder: usize,
+    table: usize,
+) -> Result<f64, String> {
+    if layout.suite.separation.settled().is_none() {
         return Err("the suite leaves separation out, and the parallel gap is measured with it".to_owned());
     }
     let own = separations
@@ -29,7 +34,7 @@ pub(crate) fn scale(plan: &Plan, separations: &[SeparationEntry], encoder: usize
         .filter(|one| one.encoder == encoder && one.table == table);
     let mut gaps: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for one in own {
-        let counted = plan
+        let counted = layout
             .transformations
             .get(one.transformation())
             .is_some_and(PlannedTransformation::keeps_language);

@@ -3,23 +3,23 @@
 use crate::{
     report::TruncationRow,
     run::{
-        plan::{Plan, Variant},
+        plan::{Encoders, Layout, Variant},
         score::ScoreEntry,
     },
 };
 
 /// One row per encoder, data set and variant, over all seeds. Texts that no transformation changes
 /// have a separate row.
-pub(crate) fn rows(plan: &Plan, scores: &[ScoreEntry]) -> Vec<TruncationRow> {
+pub(crate) fn rows(layout: &Layout, encoders: &Encoders, scores: &[ScoreEntry]) -> Vec<TruncationRow> {
     let mut rows: Vec<TruncationRow> = Vec::new();
     for one in scores {
-        let (Some(encoder), Some(table)) = (plan.encoders.get(one.encoder), plan.tables.get(one.table)) else {
+        let (Some(encoder), Some(table)) = (encoders.get(one.encoder), layout.tables.get(one.table)) else {
             continue;
         };
-        let transformation = plan.label(one.variant).map(str::to_owned);
+        let transformation = layout.label(one.variant).map(str::to_owned);
         let fixed = (one.variant == Variant::Original && one.cuts.fixed.texts > 0).then_some((true, one.cuts.fixed));
         for (fixed, count) in [(false, one.cuts.varied)].into_iter().chain(fixed) {
-            let (encoder, dataset) = (encoder.id.as_str(), table.dataset.name());
+            let (encoder, dataset) = (encoder.encoder.id.as_str(), table.dataset.name());
             let known = rows.iter_mut().find(|row| {
                 row.encoder == encoder
                     && row.dataset == dataset

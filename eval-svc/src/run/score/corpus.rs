@@ -22,19 +22,17 @@ use crate::{
     run::{
         RunError,
         encode::{
-            excerpt, fill,
+            EncoderVectors, excerpt,
             inputs::Inputs,
-            vectors::{Encodings, StoredVectors, Vectors},
+            vectors::{Encodings, StoredVectors},
         },
         plan::{
-            Plan,
+            Layout,
             table::{Key, Table},
         },
-        progress::Meter,
-        units::UnitScore,
     },
     task::SearchTerms,
-    work::{DocumentFacts, Queries, Shard, ShardSearch},
+    work::{DocumentFacts, Queries, ScoreRecord, Shard, ShardSearch},
 };
 
 /// Maximum hits of a search per document of a shard: memory for hits grows with the memory for
@@ -44,7 +42,7 @@ const HITS_A_DOCUMENT: usize = 1024;
 /// The scores of some sets of a table, with facts about its documents.
 pub(crate) struct CorpusScores {
     /// One per set, in order.
-    pub scores: Vec<UnitScore>,
+    pub scores: Vec<ScoreRecord>,
     /// One per document.
     pub facts: Vec<DocumentFacts>,
 }
@@ -52,7 +50,7 @@ pub(crate) struct CorpusScores {
 /// The first sets of one table: as many as are searched together in shards of this many documents,
 /// and at least one.
 pub(crate) fn first_group<'s, 'a>(
-    plan: &Plan,
+    layout: &Layout,
     sets: &'s [&'a TextSet],
     encoder: usize,
     shard: usize,
@@ -60,11 +58,11 @@ pub(crate) fn first_group<'s, 'a>(
     let most = shard.saturating_mul(HITS_A_DOCUMENT);
     let mut queries: HashSet<Key> = HashSet::new();
     for (number, set) in sets.iter().enumerate() {
-        let labels = plan.tables[set.table].dataset.retrieval();
+        let labels = layout.tables[set.table].dataset.retrieval();
         let k = labels.map_or(1, |labels| {
-            labels.terms(plan.suite.profile).k.min(labels.document_ids.len())
+            labels.terms(layout.suite.profile).k.min(labels.document_ids.len())
         });
-        queries.extend(queries_of(plan, set, encoder));
+        queries.extend(queries_of(layout, set, encoder));
         if number > 0 && queries.len() * k > most {
             return &sets[..number];
         }
@@ -73,45 +71,39 @@ pub(crate) fn first_group<'s, 'a>(
 }
 
 /// The vectors of a set's queries, in their order.
-fn queries_of(plan: &Plan, set: &TextSet, encoder: usize) -> Vec<Key> {
-    let labels = plan.tables[set.table].dataset.retrieval();
+fn queries_of(layout: &Layout, set: &TextSet, encoder: usize) -> Vec<Key> {
+    let labels = layout.tables[set.table].dataset.retrieval();
     let queries = labels.map_or(0, |labels| labels.query_ids.len());
-    let mut keys = set.keys(plan, encoder);
+    let mut keys = set.keys(layout, encoder);
     keys.truncate(queries);
     keys
 }
 
 /// Scores sets of one table, which must belong to one group.
-pub(crate) async fn score(
-    inputs: Inputs<'_>,
-    position: usize,
-    sets: &[&TextSet],
-    vectors: &mut Vectors,
-    meter: &mut Meter,
-) -> Result<CorpusScores, RunError> {
-    let Inputs { context, plan, .. } = inputs;
-    let Some((number, table)) = sets.first().map(|set| (set.table, &plan.tables[set.table])) else {
+pub(crate) async fn score(encoder: &mut EncoderVectors<'_>, sets: &[&TextSet]) -> Result<CorpusScores, RunError> {
+    let Inputs { context, layout, .. } = encoder.inputs;
+    let Some((number, table)) = sets.first().map(|set| (set.table, &layout.tables[set.table])) else {
         return Err(RunError::Internal("a corpus is searched for no queries".to_owned()));
     };
-    let encoder = &plan.encoders[position];
-    let asked: Vec<Vec<Key>> = sets.iter().map(|set| queries_of(plan, set, position)).collect();
+    let queries = |set: &&TextSet| queries_of(layout, set, encoder.position);
+    let queries: Vec<Vec<Key>> = sets.iter().map(queries).collect();
     let mut places: HashMap<Key, usize> = HashMap::new();
     let mut distinct: Vec<Key> = Vec::new();
-    for key in asked.iter().flatten() {
+    for key in queries.iter().flatten() {
         places.entry(*key).or_insert_with(|| {
             distinct.push(*key);
             distinct.len() - 1
         });
     }
-    fill(inputs, position, number, &distinct, vectors, meter).await?;
-    let matrix = StoredVectors::new(plan, position, number, vectors).matrix(&distinct)?;
-    let (mut hits, facts) = search(inputs, position, table, matrix, meter).await?;
+    encoder.fill(number, &distinct).await?;
+    let matrix = encoder.stored(number).matrix(&distinct)?;
+    let (mut hits, facts) = search(encoder, table, matrix).await?;
     let mut scores = Vec::with_capacity(sets.len());
     let mut left: HashMap<Key, usize> = HashMap::new();
-    for key in asked.iter().flatten() {
+    for key in queries.iter().flatten() {
         *left.entry(*key).or_default() += 1;
     }
-    for (set, keys) in sets.iter().zip(&asked) {
+    for (set, keys) in sets.iter().zip(&queries) {
         let mut own: Vec<Vec<Hit>> = Vec::with_capacity(keys.len());
         for key in keys {
             let left = left.entry(*key).or_default();
@@ -121,12 +113,12 @@ pub(crate) async fn score(
             let found = found.map(|hits| if *left == 0 { std::mem::take(hits) } else { hits.clone() });
             own.push(found.unwrap_or_default());
         }
-        let (dataset, profile) = (Arc::clone(&table.dataset), plan.suite.profile);
+        let (dataset, profile) = (Arc::clone(&table.dataset), layout.suite.profile);
         let scored = context.compute.batch(move || dataset.score_found(own, profile)).await?;
-        scores.push(UnitScore::from(scored.map_err(|source| RunError::Score {
-            encoder: encoder.id.clone(),
+        scores.push(ScoreRecord::from(scored.map_err(|source| RunError::Score {
+            encoder: encoder.planned().encoder.id.clone(),
             dataset: table.dataset.name().to_owned(),
-            variant: plan.describe(set.variant),
+            variant: layout.describe(set.variant),
             source,
         })?));
     }
@@ -135,30 +127,28 @@ pub(crate) async fn score(
 
 /// The hits of each query in the whole corpus, with facts about each document.
 async fn search(
-    inputs: Inputs<'_>,
-    position: usize,
+    encoder: &mut EncoderVectors<'_>,
     table: &Table,
     queries: Array2<f32>,
-    meter: &mut Meter,
 ) -> Result<(Vec<Vec<Hit>>, Vec<DocumentFacts>), RunError> {
-    let (context, plan, progress) = (inputs.context, inputs.plan, inputs.progress);
-    let (encoder, size) = (&plan.encoders[position], context.config.shard_documents);
+    let (context, layout, progress) = (encoder.inputs.context, encoder.inputs.layout, encoder.inputs.progress);
+    let (planned, size) = (encoder.planned(), context.config.shard_documents);
     let Some((labels, corpus)) = table.dataset.retrieval().zip(table.sharded_documents(size)) else {
         return Err(RunError::Internal(
             "a data set without a large corpus is searched in shards".to_owned(),
         ));
     };
-    let SearchTerms { k, ties } = labels.terms(plan.suite.profile);
+    let SearchTerms { k, ties } = labels.terms(layout.suite.profile);
     let (first, total) = (corpus.start, corpus.len());
-    let slot = table.prompts[position].of_documents();
-    let wanted = Arc::new(ShardSearch {
-        encoder: plan.encoders[plan.served(position)].clone(),
-        prompt: plan.prompting[position].sent(slot).cloned(),
+    let slot = table.prompts[encoder.position].of_documents();
+    let shard_search = Arc::new(ShardSearch {
+        encoder: encoder.served().clone(),
+        prompt: planned.prompts.sent(slot).cloned(),
         queries: Queries::new(queries),
         terms: SearchTerms { k, ties },
     });
     let failed = |shard: usize, error: EncodingError| {
-        RunError::encoding(&encoder.id, error, |row| {
+        RunError::encoding(&planned.encoder.id, error, |row| {
             let text = table.dataset.texts().get(first + shard * size + row);
             format!(
                 "the document \"{}\"",
@@ -166,6 +156,7 @@ async fn search(
             )
         })
     };
+    let meter = &mut *encoder.meter;
     let shards = total.div_ceil(size);
     meter.grow(total as u64);
     let mut searched = stream::iter(0..shards)
@@ -173,18 +164,18 @@ async fn search(
             let rows = first + number * size..first + ((number + 1) * size).min(total);
             let dataset = Arc::clone(&table.dataset);
             let shard = Shard::Of { dataset, rows, first };
-            let (documents, wanted) = (shard.len(), Arc::clone(&wanted));
-            let searched = context.work.search(shard, Arc::clone(&wanted));
+            let (documents, shard_search) = (shard.len(), Arc::clone(&shard_search));
+            let searched = context.work.search(shard, Arc::clone(&shard_search));
             async move {
                 let found = searched.await.and_then(|found| {
-                    found.check(documents, &wanted).map_err(EncodingError::Unusable)?;
+                    found.check(documents, &shard_search).map_err(EncodingError::Unusable)?;
                     Ok(found)
                 });
                 (number, found)
             }
         })
         .buffer_unordered(context.work.shards_in_flight().max(1));
-    let (dataset, queries) = (Arc::clone(&table.dataset), wanted.queries.len());
+    let (dataset, queries) = (Arc::clone(&table.dataset), shard_search.queries.len());
     let merge = context.compute.batch(move || {
         let ids = dataset.retrieval().map(|labels| labels.document_ids);
         Merge::new(queries, search::id_order(ids.unwrap_or_default()), k, ties)
@@ -204,7 +195,7 @@ async fn search(
             counters.cost_nano_usd = counters.cost_nano_usd.saturating_add(found.usage.cost_nano_usd);
         });
         meter.add(documents, documents.saturating_sub(found.encoded), Instant::now());
-        progress.tell(meter);
+        progress.report(meter);
         let hits = found.hits;
         let merged = context.compute.batch(move || {
             merge.add(begin, &hits);
@@ -221,7 +212,7 @@ async fn search(
 
 /// Information about the vectors of a data set's texts: the vectors of its queries, which are
 /// available, and the facts of its documents.
-pub(crate) struct WithDocuments<'a> {
+pub(crate) struct CorpusEncodings<'a> {
     /// Vectors of the queries.
     pub vectors: StoredVectors<'a>,
     /// Position of the first document among the texts.
@@ -230,13 +221,13 @@ pub(crate) struct WithDocuments<'a> {
     pub facts: &'a [DocumentFacts],
 }
 
-impl WithDocuments<'_> {
+impl CorpusEncodings<'_> {
     fn document(&self, position: usize) -> Option<&DocumentFacts> {
         self.facts.get(position.checked_sub(self.first)?)
     }
 }
 
-impl Encodings for WithDocuments<'_> {
+impl Encodings for CorpusEncodings<'_> {
     fn cut(&self, position: usize, key: Key) -> Option<Option<bool>> {
         match position < self.first {
             true => Encodings::cut(&self.vectors, position, key),

@@ -5,13 +5,13 @@ use std::{collections::HashSet, fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::shared::{self, Shared};
+use super::shared_vectors::{self, SharedVectors};
 use crate::{
     change::essence,
     run::{
         encode::vectors::Encodings,
         plan::{
-            Plan, Variant,
+            Layout, Variant,
             table::{Key, Table},
         },
         units::{UnitKey, UnitStore, second_level::UnitFile},
@@ -35,11 +35,11 @@ pub struct Cuts {
     pub zero: Option<u64>,
     /// Texts that have another text's vector; counted for the originals only.
     #[serde(default)]
-    pub shared: Option<Shared>,
+    pub shared: Option<SharedVectors>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct StoredCuts {
     version: String,
     key: UnitKey,
     cuts: Cuts,
@@ -65,7 +65,7 @@ impl Cuts {
 
     /// Counts for texts that all have a vector; `None` if one has no vector.
     pub(crate) fn of(
-        plan: &Plan,
+        layout: &Layout,
         table: &Table,
         variant: Variant,
         keys: &[Key],
@@ -77,8 +77,8 @@ impl Cuts {
             .all(|(position, key)| encodings.cut(position, *key).is_some());
         let cut = |position, key| encodings.cut(position, key).flatten();
         let counted = all.then(|| Self::count(table, keys, cut))?;
-        let text = |key: Key| plan.corpus.get(key.1);
-        let shared = (variant == Variant::Original).then(|| shared::count(keys, encodings, text));
+        let text = |key: Key| layout.corpus.get(key.1);
+        let shared = (variant == Variant::Original).then(|| shared_vectors::count(keys, encodings, text));
         let texts = keys.iter().enumerate().zip(table.dataset.texts());
         let zero: HashSet<Key> = texts
             .filter(|((position, key), own)| own.transformable && encodings.zero(*position, **key) == Some(true))
@@ -106,7 +106,7 @@ impl UnitStore {
     /// Stored counts of the texts of a score. An unreadable file counts as absent.
     pub fn cuts(&self, key: &UnitKey) -> Option<Cuts> {
         let bytes = fs::read(self.cuts_file(key).path).ok()?;
-        let stored: Stored = serde_json::from_slice(&bytes).ok()?;
+        let stored: StoredCuts = serde_json::from_slice(&bytes).ok()?;
         (stored.version == VERSION && stored.key == *key).then_some(stored.cuts)
     }
 
@@ -115,7 +115,7 @@ impl UnitStore {
     /// # Errors
     /// When the file cannot be written.
     pub fn put_cuts(&self, key: &UnitKey, cuts: Cuts) -> io::Result<()> {
-        let stored = Stored {
+        let stored = StoredCuts {
             version: VERSION.to_owned(),
             key: key.clone(),
             cuts,
@@ -144,7 +144,7 @@ mod tests {
             varied: [Some(true), None].into_iter().collect(),
             fixed: CutCount::default(),
             zero: Some(1),
-            shared: Some(Shared { texts: 2, shared: 1 }),
+            shared: Some(SharedVectors { texts: 2, shared: 1 }),
         };
         store.put_cuts(&key("a"), cuts).unwrap();
         assert_eq!(store.cuts(&key("a")), Some(cuts));

@@ -14,11 +14,11 @@ use crate::{
     metric::Similarity,
     run::{
         RunError,
-        encode::{
-            inputs::Inputs,
-            vectors::{Encodings, StoredVectors},
+        encode::{EncoderVectors, inputs::Inputs, vectors::Encodings},
+        plan::{
+            Layout,
+            table::{Corpus, Key},
         },
-        plan::{Plan, table::Key},
     },
     search_form::{SearchForm, SearchInput, analysis},
     task::Profile,
@@ -42,37 +42,35 @@ impl LastIndex {
     /// The work for the score of a set in a form of an encoder.
     pub(crate) async fn task(
         &mut self,
-        inputs: Inputs<'_>,
+        encoder: &EncoderVectors<'_>,
         set: &TextSet,
-        position: usize,
         form: SearchForm,
-        vectors: &StoredVectors<'_>,
     ) -> Result<SearchTask, RunError> {
-        let plan = inputs.plan;
+        let (inputs, layout) = (encoder.inputs, encoder.inputs.layout);
         let keys = match form.hybrid() {
-            Some(_) => set.keys(plan, position),
+            Some(_) => set.keys(layout, encoder.position),
             None => Vec::new(),
         };
         Ok(SearchTask {
             form,
-            dataset: Arc::clone(&plan.tables[set.table].dataset),
+            dataset: Arc::clone(&layout.tables[set.table].dataset),
             documents: self.of(inputs, set).await?,
-            queries: texts(plan, sides(plan, set).0),
-            vectors: vectors.matrix(&keys)?,
-            similarity: encoding::similarity(&plan.encoders[position]),
-            profile: plan.suite.profile,
+            queries: texts(layout, sides(layout, set).0),
+            vectors: encoder.stored(set.table).matrix(&keys)?,
+            similarity: encoding::similarity(&encoder.planned().encoder),
+            profile: layout.suite.profile,
         })
     }
 
     /// The index of a set's documents.
     async fn of(&mut self, inputs: Inputs<'_>, set: &TextSet) -> Result<Arc<LexicalIndex>, RunError> {
-        let (_, documents) = sides(inputs.plan, set);
-        let analysis = analysis(&inputs.plan.tables[set.table].dataset);
+        let (_, documents) = sides(inputs.layout, set);
+        let analysis = analysis(&inputs.layout.tables[set.table].dataset);
         let same = |last: &&BuiltIndex| last.documents == documents && last.analysis == analysis;
         if let Some(last) = self.0.as_ref().filter(same) {
             return Ok(Arc::clone(&last.index));
         }
-        let (texts, language) = (texts(inputs.plan, documents), analysis.clone());
+        let (texts, language) = (texts(inputs.layout, documents), analysis.clone());
         let built = inputs
             .context
             .compute
@@ -88,14 +86,14 @@ impl LastIndex {
 }
 
 /// The texts of a set that are queries, and those that are documents.
-fn sides<'a>(plan: &Plan, set: &'a TextSet) -> (&'a [u32], &'a [u32]) {
-    let labels = plan.tables[set.table].dataset.retrieval();
+fn sides<'a>(layout: &Layout, set: &'a TextSet) -> (&'a [u32], &'a [u32]) {
+    let labels = layout.tables[set.table].dataset.retrieval();
     let queries = labels.map_or(0, |labels| labels.query_ids.len());
     set.texts.split_at(queries.min(set.texts.len()))
 }
 
-fn texts(plan: &Plan, numbers: &[u32]) -> Vec<Text> {
-    numbers.iter().map(|text| plan.corpus.text(*text)).collect()
+fn texts(layout: &Layout, numbers: &[u32]) -> Vec<Text> {
+    numbers.iter().map(|text| layout.corpus.text(*text)).collect()
 }
 
 /// The remaining work for a score.
@@ -130,9 +128,9 @@ impl SearchTask {
 }
 
 /// Texts that are searched by their terms: none is truncated, and none has the vector of another.
-pub(crate) struct WholeTexts<'a>(pub(crate) &'a Plan);
+pub(crate) struct LexicalEncodings<'a>(pub(crate) &'a Corpus);
 
-impl Encodings for WholeTexts<'_> {
+impl Encodings for LexicalEncodings<'_> {
     fn cut(&self, _position: usize, _key: Key) -> Option<Option<bool>> {
         Some(Some(false))
     }
@@ -142,6 +140,6 @@ impl Encodings for WholeTexts<'_> {
     }
 
     fn digest(&self, _position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]> {
-        Some(*blake3::hash(self.0.corpus.get(key.1).as_bytes()).as_bytes())
+        Some(*blake3::hash(self.0.get(key.1).as_bytes()).as_bytes())
     }
 }

@@ -8,21 +8,19 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::sets::Set;
+use super::sets::TripleSet;
 use crate::{
     metric::discrimination::parallel_gap,
     run::{
         RunError,
         encode::{
-            fill,
-            inputs::Inputs,
-            vectors::{StoredVectors, Vectors, calibration},
+            EncoderVectors,
+            vectors::{StoredVectors, calibration},
         },
         plan::{
             Variant,
             table::{Key, Slot},
         },
-        progress::Meter,
     },
     separation::{Comparison, Cosines, RESOLUTION, Triple},
 };
@@ -57,7 +55,7 @@ struct StoredMeasurements {
 }
 
 impl StoredMeasurements {
-    fn fits(&self, set: &Set) -> bool {
+    fn fits(&self, set: &TripleSet) -> bool {
         let n = set.triples.len();
         (self.cosines.len(), self.cut.len()) == (n, n)
     }
@@ -65,7 +63,7 @@ impl StoredMeasurements {
 
 impl SeparationEntry {
     /// Its position among others: encoder, data set, transformation, seed.
-    pub(crate) fn place(&self) -> (usize, usize, usize, usize) {
+    pub(crate) fn position(&self) -> (usize, usize, usize, usize) {
         (self.encoder, self.table, self.transformation, self.seed)
     }
 
@@ -105,16 +103,14 @@ impl SeparationEntry {
 /// Measures the sets under an encoder. Stored measurements are read; for the others, the texts
 /// missing from `vectors` are encoded.
 pub(crate) async fn measure(
-    inputs: Inputs<'_>,
-    sets: &[Set],
-    position: usize,
-    vectors: &mut Vectors,
-    meter: &mut Meter,
+    encoder: &mut EncoderVectors<'_>,
+    sets: &[TripleSet],
 ) -> Result<Vec<SeparationEntry>, RunError> {
-    let Inputs { context, plan, .. } = inputs;
+    let (context, layout, encoders) = (encoder.inputs.context, encoder.inputs.layout, encoder.inputs.encoders);
+    let position = encoder.position;
     let mut all = Vec::with_capacity(sets.len());
     for set in sets {
-        let table = &plan.tables[set.table];
+        let table = &layout.tables[set.table];
         let slot = table.varied_slot(position);
         let parts = [VERSION, table.prompts[position].varied_space.as_str(), &set.digest];
         context.units.fetch_aside(FOLDER, &parts).await;
@@ -124,13 +120,12 @@ pub(crate) async fn measure(
             None => {
                 let texts = set.triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]);
                 let texts: Vec<Key> = texts.map(|text| (slot, text)).collect();
-                let calibrating = calibration(plan, position, set.table);
-                let lacking = texts.iter().chain(&calibrating);
-                let lacking: HashSet<&Key> = lacking.filter(|key| !vectors.contains(**key)).collect();
-                meter.grow(lacking.len() as u64);
-                fill(inputs, position, set.table, &texts, vectors, meter).await?;
-                let vectors = StoredVectors::new(plan, position, set.table, vectors);
-                let stored = compare(&set.triples, slot, &vectors)?;
+                let calibrating = calibration(layout, encoders, position, set.table);
+                let missing = texts.iter().chain(&calibrating);
+                let missing: HashSet<&Key> = missing.filter(|key| !encoder.vectors.contains(**key)).collect();
+                encoder.meter.grow(missing.len() as u64);
+                encoder.fill(set.table, &texts).await?;
+                let stored = compare(&set.triples, slot, &encoder.stored(set.table))?;
                 context
                     .units
                     .put_aside(FOLDER, &parts, &stored)
@@ -154,8 +149,8 @@ pub(crate) async fn measure(
 fn compare(triples: &[Triple], slot: Slot, vectors: &StoredVectors<'_>) -> Result<StoredMeasurements, RunError> {
     let mut rows: HashMap<u32, Cow<'_, [f32]>> = HashMap::new();
     for text in triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]) {
-        if let Entry::Vacant(place) = rows.entry(text) {
-            place.insert(vectors.row((slot, text))?.unwrap_or_default());
+        if let Entry::Vacant(entry) = rows.entry(text) {
+            entry.insert(vectors.row((slot, text))?.unwrap_or_default());
         }
     }
     let row = |text: u32| rows.get(&text).map(AsRef::as_ref).unwrap_or_default();

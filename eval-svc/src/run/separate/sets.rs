@@ -7,16 +7,16 @@ use std::{
 
 use crate::{
     run::{
-        plan::{Plan, Variant, rounds::Round, transformations::PlannedTransformation},
+        plan::{Layout, Variant, rounds::Round, transformations::PlannedTransformation},
         transform::{TextResults, pairs::rewrites_of},
         units::digest_of_texts,
     },
-    separation::{Changed, Triple, differs, stratum},
+    separation::{TextCopies, Triple, differs, stratum},
 };
 
 /// Triples of a data set under one transformation and seed; the same for every encoder.
 #[derive(Debug)]
-pub(crate) struct Set {
+pub(crate) struct TripleSet {
     pub(crate) table: usize,
     pub(crate) transformation: usize,
     pub(crate) seed: usize,
@@ -26,35 +26,35 @@ pub(crate) struct Set {
 
 /// The sets that a round adds to the `known` ones, by data set and variant.
 pub(crate) fn sets(
-    plan: &Plan,
+    layout: &Layout,
     text_results: &TextResults,
     round: &Round,
     known: &HashSet<(usize, Variant)>,
-) -> Vec<Set> {
+) -> Vec<TripleSet> {
     let mut sets = Vec::new();
     for &table in &round.tables {
-        let Some(changes) = plan.tables.get(table).map(|table| &table.copies.chosen) else {
+        let Some(changes) = layout.tables.get(table).map(|table| &table.copies.chosen) else {
             continue;
         };
-        for variant in round.variants(plan) {
+        for variant in round.variants(layout) {
             let Variant::Transformed { transformation, seed } = variant else {
                 continue;
             };
-            let planned = plan.transformations.get(transformation);
-            let wanted = planned.is_some_and(PlannedTransformation::keeps_meaning);
-            if !wanted || changes.is_empty() || known.contains(&(table, variant)) {
+            let planned = layout.transformations.get(transformation);
+            let keeps_meaning = planned.is_some_and(PlannedTransformation::keeps_meaning);
+            if !keeps_meaning || changes.is_empty() || known.contains(&(table, variant)) {
                 continue;
             }
             let mut rewrites: HashMap<u32, Vec<u32>> = HashMap::new();
-            for (original, rewrite) in rewrites_of(plan, text_results, table, variant) {
+            for (original, rewrite) in rewrites_of(layout, text_results, table, variant) {
                 rewrites.entry(original).or_default().push(rewrite);
             }
-            let triples = triples(plan, changes, &rewrites);
+            let triples = triples(layout, changes, &rewrites);
             if triples.is_empty() {
                 continue;
             }
-            let digest = digest(plan, &triples);
-            sets.push(Set {
+            let digest = digest(layout, &triples);
+            sets.push(TripleSet {
                 table,
                 transformation,
                 seed,
@@ -68,14 +68,14 @@ pub(crate) fn sets(
 
 /// Every changed copy with every rewrite of its text. A pair whose rewrite equals the changed copy,
 /// apart from case and marks, is omitted.
-fn triples(plan: &Plan, changes: &[Changed<u32>], rewrites: &HashMap<u32, Vec<u32>>) -> Vec<Triple> {
+fn triples(layout: &Layout, changes: &[TextCopies<u32>], rewrites: &HashMap<u32, Vec<u32>>) -> Vec<Triple> {
     let mut triples = Vec::new();
     for one in changes {
-        let text = plan.corpus.get(one.text);
+        let text = layout.corpus.get(one.text);
         for &rewrite in rewrites.get(&one.text).into_iter().flatten() {
-            let rewritten = plan.corpus.get(rewrite);
+            let rewritten = layout.corpus.get(rewrite);
             for &(kind, change) in &one.copies {
-                let changed = plan.corpus.get(change);
+                let changed = layout.corpus.get(change);
                 if differs(changed, rewritten) {
                     triples.push(Triple {
                         text: one.text,
@@ -92,7 +92,7 @@ fn triples(plan: &Plan, changes: &[Changed<u32>], rewrites: &HashMap<u32, Vec<u3
     triples
 }
 
-fn digest(plan: &Plan, triples: &[Triple]) -> String {
+fn digest(layout: &Layout, triples: &[Triple]) -> String {
     let texts = triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]);
-    digest_of_texts(texts.map(|text| plan.corpus.get(text)))
+    digest_of_texts(texts.map(|text| layout.corpus.get(text)))
 }

@@ -2,9 +2,9 @@
 
 use super::measure::SeparationEntry;
 use crate::{
-    gate::{Bound, Separations},
+    gate::{BoundGate, Separations},
     report::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow},
-    run::plan::{Plan, rounds::Round, transformations::PlannedTransformation},
+    run::plan::{Encoders, Layout, rounds::Round, transformations::PlannedTransformation},
     separation::{Comparison, Kind, MOST_WORDS, RESOLUTION, Stratum, Tally, tally},
 };
 
@@ -13,13 +13,18 @@ const ALPHA: f64 = 0.025;
 
 /// Separation for each judged encoder and each rule on it, over the data sets and seeds of the
 /// round.
-pub(crate) fn of_rules(plan: &Plan, gate: &Bound, separations: &[SeparationEntry], round: &Round) -> Separations {
+pub(crate) fn of_rules(
+    layout: &Layout,
+    gate: &BoundGate,
+    separations: &[SeparationEntry],
+    round: &Round,
+) -> Separations {
     let mut all = Separations::new();
     for &encoder in &gate.judged {
         let own = of_encoder(separations, encoder);
         for (rule, kind, datasets) in gate.separations() {
-            let looked_at = own.iter().filter(|one| {
-                let counted = plan
+            let compared = own.iter().filter(|one| {
+                let counted = layout
                     .transformations
                     .get(one.transformation)
                     .is_some_and(PlannedTransformation::keeps_language);
@@ -27,7 +32,7 @@ pub(crate) fn of_rules(plan: &Plan, gate: &Bound, separations: &[SeparationEntry
                     datasets.contains(&one.table) && round.tables.contains(&one.table) && one.seed < round.seeds;
                 counted && within && kind.is_none_or(|kind| one.triple.kind == kind)
             });
-            let sum = tally(looked_at, plan.first_seed(), |text| plan.corpus.get(text));
+            let sum = tally(compared, layout.first_seed(), |text| layout.corpus.get(text));
             all.insert((encoder, rule), sum);
         }
     }
@@ -40,15 +45,19 @@ fn of_encoder(separations: &[SeparationEntry], encoder: usize) -> Vec<Comparison
 }
 
 /// The report on separation; `None` if separation is not measured.
-pub(crate) fn report(plan: &Plan, separations: &[SeparationEntry]) -> Option<SeparationReport> {
-    let settings = plan.suite.separation.settled()?;
-    let counted: Vec<String> = plan
+pub(crate) fn report(
+    layout: &Layout,
+    encoders: &Encoders,
+    separations: &[SeparationEntry],
+) -> Option<SeparationReport> {
+    let settings = layout.suite.separation.settled()?;
+    let counted: Vec<String> = layout
         .transformations
         .iter()
         .filter(|planned| planned.keeps_language())
         .map(|planned| planned.label.clone())
         .collect();
-    let coverage = plan.tables.iter().flat_map(|table| {
+    let coverage = layout.tables.iter().flat_map(|table| {
         settings.kinds.iter().map(|kind| SeparationCoverage {
             dataset: table.dataset.name().to_owned(),
             kind: *kind,
@@ -63,34 +72,38 @@ pub(crate) fn report(plan: &Plan, separations: &[SeparationEntry]) -> Option<Sep
     });
     Some(SeparationReport {
         kinds: settings.kinds.clone(),
-        seed: plan.first_seed(),
+        seed: layout.first_seed(),
         texts_per_dataset: settings.texts as u64,
         most_words: MOST_WORDS as u64,
         resolution: RESOLUTION,
         transformations: counted,
         coverage: coverage.collect(),
-        encoders: (0..plan.encoders.len())
-            .filter(|encoder| plan.search(*encoder).is_none())
-            .map(|encoder| of_one(plan, &of_encoder(separations, encoder), encoder, &settings.kinds))
+        encoders: (0..encoders.len())
+            .filter(|encoder| encoders.search(*encoder).is_none())
+            .map(|encoder| {
+                let own = of_encoder(separations, encoder);
+                of_one(layout, encoders.id(encoder), &own, &settings.kinds)
+            })
             .collect(),
     })
 }
 
-fn of_one(plan: &Plan, all: &[Comparison], encoder: usize, kinds: &[Kind]) -> EncoderSeparation {
+fn of_one(layout: &Layout, encoder: &str, all: &[Comparison], kinds: &[Kind]) -> EncoderSeparation {
     let row = |of: &dyn Fn(&Comparison) -> bool| {
-        let sum = tally(all.iter().filter(|one| of(one)), plan.first_seed(), |text| {
-            plan.corpus.get(text)
+        let sum = tally(all.iter().filter(|one| of(one)), layout.first_seed(), |text| {
+            layout.corpus.get(text)
         });
         row(&sum)
     };
     let counted = |one: &Comparison| {
-        plan.transformations
+        layout
+            .transformations
             .get(one.transformation)
             .is_some_and(PlannedTransformation::keeps_language)
     };
     let mut cells = Vec::new();
     let mut transformations = Vec::new();
-    for (t, planned) in plan
+    for (t, planned) in layout
         .transformations
         .iter()
         .enumerate()
@@ -108,7 +121,7 @@ fn of_one(plan: &Plan, all: &[Comparison], encoder: usize, kinds: &[Kind]) -> En
         }));
     }
     EncoderSeparation {
-        encoder: plan.encoders[encoder].id.clone(),
+        encoder: encoder.to_owned(),
         overall: row(&counted),
         kinds: kinds
             .iter()
@@ -124,7 +137,7 @@ fn of_one(plan: &Plan, all: &[Comparison], encoder: usize, kinds: &[Kind]) -> En
                 ..row(&|one| counted(one) && one.triple.stratum == *stratum)
             })
             .collect(),
-        datasets: plan
+        datasets: layout
             .tables
             .iter()
             .enumerate()

@@ -17,7 +17,7 @@ use isomer_proto::transform::v1::{GenerationEstimate, GuardMode, Outcome, Transf
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::answers::{Answer, Order, answers};
+use super::responses::{ResponseEvent, TransformOrder, responses};
 use crate::run::{
     RunContext, RunError,
     plan::{
@@ -33,27 +33,27 @@ const CAUTION: f64 = 2.0;
 
 /// The amounts reserved for requests in flight.
 #[derive(Debug, Default)]
-pub(crate) struct Reserved {
+pub(crate) struct Reservations {
     amounts: Mutex<Vec<(u64, Amount)>>,
     next: AtomicU64,
-    settled: Notify,
+    released: Notify,
 }
 
 /// A reservation, released when it is dropped.
 #[derive(Debug)]
 struct Reservation {
     id: u64,
-    of: Arc<Reserved>,
+    of: Arc<Reservations>,
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.of.amounts.lock().retain(|(id, _)| *id != self.id);
-        self.of.settled.notify_waiters();
+        self.of.released.notify_waiters();
     }
 }
 
-impl Reserved {
+impl Reservations {
     /// The sum, and whether any request is in flight.
     fn sum(&self) -> (Amount, bool) {
         let amounts = self.amounts.lock();
@@ -65,15 +65,15 @@ impl Reserved {
 }
 
 /// The responses to requests of a run without limits in the same form: one stream for each request.
-pub(crate) type Answers<'a> = BoxStream<'a, Result<Answer, RunError>>;
+pub(crate) type Responses<'a> = BoxStream<'a, Result<ResponseEvent, RunError>>;
 
 /// Requests that may be sent now.
-struct Admission<'a> {
+struct AdmissionQueue<'a> {
     context: &'a RunContext,
     progress: &'a RunProgress,
-    order: &'a Order,
+    order: &'a TransformOrder,
     waiting: VecDeque<Chunk>,
-    reserved: Arc<Reserved>,
+    reserved: Arc<Reservations>,
 }
 
 /// Sends each request as soon as the limits permit it in addition to the `reserved` amounts. An
@@ -81,31 +81,31 @@ struct Admission<'a> {
 pub(crate) fn admitted<'a>(
     context: &'a RunContext,
     progress: &'a RunProgress,
-    order: &'a Order,
+    order: &'a TransformOrder,
     chunks: Vec<Chunk>,
-    reserved: Arc<Reserved>,
-) -> BoxStream<'a, Answers<'a>> {
-    let admission = Admission {
+    reserved: Arc<Reservations>,
+) -> BoxStream<'a, Responses<'a>> {
+    let queue = AdmissionQueue {
         context,
         progress,
         order,
         waiting: chunks.into(),
         reserved,
     };
-    stream::unfold(Some(admission), |admission| async move {
-        let mut admission = admission?;
-        match admission.next().await {
+    stream::unfold(Some(queue), |queue| async move {
+        let mut queue = queue?;
+        match queue.next().await {
             Ok(None) => None,
-            Ok(Some(answers)) => Some((answers, Some(admission))),
+            Ok(Some(responses)) => Some((responses, Some(queue))),
             Err(error) => Some((stream::once(async { Err(error) }).boxed(), None)),
         }
     })
     .boxed()
 }
 
-impl<'a> Admission<'a> {
+impl<'a> AdmissionQueue<'a> {
     /// The responses to the next request, once the limits permit it.
-    async fn next(&mut self) -> Result<Option<Answers<'a>>, RunError> {
+    async fn next(&mut self) -> Result<Option<Responses<'a>>, RunError> {
         let Some(mut chunk) = self.waiting.pop_front() else {
             return Ok(None);
         };
@@ -114,14 +114,14 @@ impl<'a> Admission<'a> {
             loop {
                 // Registered before the check, so that no release in between is missed.
                 let reserved = Arc::clone(&self.reserved);
-                let settled = reserved.settled.notified();
+                let released = reserved.released.notified();
                 if let Ok(reservation) = self.reserve(most) {
                     return Ok(Some(self.send(chunk, self.order.spec.clone(), reservation)));
                 }
                 if !self.reserved.sum().1 {
                     break;
                 }
-                settled.await;
+                released.await;
             }
             if chunk.len() == 1 {
                 return self.last(chunk).await.map(Some);
@@ -142,21 +142,21 @@ impl<'a> Admission<'a> {
         })
     }
 
-    fn send(&self, chunk: Chunk, spec: TransformSpec, reservation: Reservation) -> Answers<'a> {
+    fn send(&self, chunk: Chunk, spec: TransformSpec, reservation: Reservation) -> Responses<'a> {
         let (order, work) = (self.order, &self.context.work);
-        let events = answers(work, &order.producer, spec, chunk, order.what.clone());
+        let events = responses(work, &order.producer, spec, chunk, order.what.clone());
         // The consumer counts a response before it polls for the next, and so before the
         // reservation is released.
         events
             .inspect(move |_| {
-                let _held = &reservation;
+                let _reservation = &reservation;
             })
             .boxed()
     }
 
     /// Sends a text that the limits do not permit with all its attempts; the attempts are reduced
     /// to the permitted number. No other request is in flight.
-    async fn last(&mut self, chunk: Chunk) -> Result<Answers<'a>, RunError> {
+    async fn last(&mut self, chunk: Chunk) -> Result<Responses<'a>, RunError> {
         let all = self.order.spec.max_attempts.unwrap_or(1);
         let mut refused = None;
         for attempts in (1..=all).rev() {
@@ -177,18 +177,18 @@ impl<'a> Admission<'a> {
                 return Ok(sent);
             }
             let (context, progress, order) = (self.context, self.progress, self.order);
-            let checked = sent.then(move |answer| {
+            let checked = sent.then(move |event| {
                 let chunk = chunk.clone();
                 async move {
-                    let unfinished = match &answer {
-                        Ok(Answer::Text(_, result)) if !is_final(&order.spec, result) => true,
+                    let unfinished = match &event {
+                        Ok(ResponseEvent::Text(_, result)) if !is_final(&order.spec, result) => true,
                         Ok(_) | Err(_) => false,
                     };
                     let refused = match unfinished {
                         true => needs_more(context, progress, order, &chunk).await,
                         false => None,
                     };
-                    stream::iter([Some(answer), refused.map(Err)].into_iter().flatten())
+                    stream::iter([Some(event), refused.map(Err)].into_iter().flatten())
                 }
             });
             return Ok(checked.flatten().boxed());
@@ -201,17 +201,17 @@ impl<'a> Admission<'a> {
     }
 
     async fn most(&self, spec: &TransformSpec, chunk: &Chunk, caution: f64) -> Result<Amount, RunError> {
-        let told = estimate(self.context, self.order, spec, chunk).await?;
-        Ok(most(&self.order.ceiling, &told, caution))
+        let forecast = estimate(self.context, self.order, spec, chunk).await?;
+        Ok(most(&self.order.ceiling, &forecast, caution))
     }
 }
 
 /// The maximum usage of an estimate.
-fn most(ceiling: &Ceiling, told: &GenerationEstimate, caution: f64) -> Amount {
-    let more = (caution - 1.0) * told.most_prompt_tokens as f64;
+fn most(ceiling: &Ceiling, forecast: &GenerationEstimate, caution: f64) -> Amount {
+    let more = (caution - 1.0) * forecast.most_prompt_tokens as f64;
     Amount {
-        calls: told.most_calls,
-        cost: told.most_cost.unwrap_or_default() + ceiling.price(more, 0.0),
+        calls: forecast.most_calls,
+        cost: forecast.most_cost.unwrap_or_default() + ceiling.price(more, 0.0),
     }
 }
 
@@ -223,24 +223,32 @@ fn is_final(spec: &TransformSpec, result: &TransformResult) -> bool {
 
 /// The reason why a text with reduced attempts cannot be completed. `None` if it is complete,
 /// because the caches then contain every call that it needs.
-async fn needs_more(context: &RunContext, progress: &RunProgress, order: &Order, chunk: &Chunk) -> Option<RunError> {
-    let told = match estimate(context, order, &order.spec, chunk).await {
-        Ok(told) => told,
+async fn needs_more(
+    context: &RunContext,
+    progress: &RunProgress,
+    order: &TransformOrder,
+    chunk: &Chunk,
+) -> Option<RunError> {
+    let forecast = match estimate(context, order, &order.spec, chunk).await {
+        Ok(forecast) => forecast,
         Err(error) => return Some(error),
     };
-    if told.most_calls == 0 {
+    if forecast.most_calls == 0 {
         return None;
     }
     // Its first attempt may not have been counted yet.
     let refused = order.ceiling.admit(
         &progress.counters(),
         Amount::default(),
-        most(&order.ceiling, &told, 1.0),
+        most(&order.ceiling, &forecast, 1.0),
     );
     refused.err().or_else(|| {
         Some(RunError::LimitReached {
             field: "generator_calls",
-            taken: format!("so much that a text cannot have the {} calls it needs", told.most_calls),
+            taken: format!(
+                "so much that a text cannot have the {} calls it needs",
+                forecast.most_calls
+            ),
             limit: "what is left".to_owned(),
         })
     })
@@ -248,7 +256,7 @@ async fn needs_more(context: &RunContext, progress: &RunProgress, order: &Order,
 
 async fn estimate(
     context: &RunContext,
-    order: &Order,
+    order: &TransformOrder,
     spec: &TransformSpec,
     chunk: &Chunk,
 ) -> Result<GenerationEstimate, RunError> {

@@ -7,49 +7,54 @@ use isomer_proto::{
     transform::v1::{Check, Outcome, TransformResult},
 };
 
-use super::{Pass, RequestSender, TextResults, answers::Order, pairs::rewrites_of};
+use super::{
+    TextResults,
+    pairs::rewrites_of,
+    responses::TransformOrder,
+    sender::{Pass, RequestSender},
+};
 use crate::{
     report::CopyCounts,
     run::{
         RunError,
         plan::{
-            Plan, Variant,
-            copies::{may_swap, request, spec, what},
+            Layout, Variant,
+            copies::{may_swap, request, what},
             requests::chunks,
             rounds::Round,
             table::TextRequest,
             transformations::PlannedTransformation,
         },
     },
-    separation::{Changed, Kind, Separating, choose, differs, keeps_half},
+    separation::{Kind, SeparationSettings, TextCopies, choose, differs, keeps_half},
 };
 
 /// Requests the other copies from the transform service, for the data sets of a round.
 pub(crate) async fn copy(
     sender: &mut RequestSender<'_>,
-    plan: &mut Plan,
+    layout: &mut Layout,
     round: &Round,
     text_results: &mut TextResults,
 ) -> Result<(), RunError> {
-    let Some(settings) = plan.suite.separation.settled() else {
+    let Some(settings) = layout.suite.separation.settled() else {
         return Ok(());
     };
     for &table in &round.tables {
-        let mut candidates = match plan.tables.get_mut(table) {
+        let mut candidates = match layout.tables.get_mut(table) {
             Some(table) => mem::take(&mut table.copies.candidates),
             None => continue,
         };
         if !candidates.is_empty() {
             if settings.kinds.contains(&Kind::MultiSwap) {
-                swap(sender, plan, table, &settings, &mut candidates).await?;
+                swap(sender, layout, table, &settings, &mut candidates).await?;
             }
-            plan.tables[table].copies.chosen = choose(candidates, &settings)
+            layout.tables[table].copies.chosen = choose(candidates, &settings)
                 .into_iter()
-                .map(|one| one.map(|copy| plan.corpus.intern(copy)))
+                .map(|one| one.map(|copy| layout.corpus.intern(copy)))
                 .collect();
         }
         if settings.kinds.contains(&Kind::Distractors) {
-            distract(sender, plan, round, table, text_results).await?;
+            distract(sender, layout, round, table, text_results).await?;
         }
     }
     Ok(())
@@ -58,25 +63,25 @@ pub(crate) async fn copy(
 /// Swaps words of the candidates in their order until enough texts have a copy.
 async fn swap(
     sender: &mut RequestSender<'_>,
-    plan: &mut Plan,
+    layout: &mut Layout,
     table: usize,
-    settings: &Separating,
-    candidates: &mut [Changed<String>],
+    settings: &SeparationSettings,
+    candidates: &mut [TextCopies<String>],
 ) -> Result<(), RunError> {
     let mut found = 0;
     for some in candidates.chunks_mut(settings.texts.max(1)) {
         if found >= settings.texts {
             break;
         }
-        let may: Vec<&mut Changed<String>> = some
+        let may: Vec<&mut TextCopies<String>> = some
             .iter_mut()
             .filter(|one| may_swap(one.language.as_deref()))
             .collect();
         let requests: Vec<TextRequest> = may.iter().map(|one| request(one)).collect();
-        let results = ask(sender, plan, Kind::MultiSwap, &requests).await?;
+        let results = request_copies(sender, layout, Kind::MultiSwap, &requests).await?;
         for (one, result) in may.into_iter().zip(results) {
-            let counts = plan.tables[table].copies.counts.entry(Kind::MultiSwap).or_default();
-            let copies = usable(Kind::MultiSwap, plan.corpus.get(one.text), &result, counts);
+            let counts = layout.tables[table].copies.counts.entry(Kind::MultiSwap).or_default();
+            let copies = usable(Kind::MultiSwap, layout.corpus.get(one.text), &result, counts);
             one.copies
                 .extend(copies.into_iter().map(|copy| (Kind::MultiSwap, copy)));
         }
@@ -88,47 +93,49 @@ async fn swap(
 /// Requests copies of the chosen texts that now have a rewrite and were not requested before.
 async fn distract(
     sender: &mut RequestSender<'_>,
-    plan: &mut Plan,
+    layout: &mut Layout,
     round: &Round,
     table: usize,
     text_results: &mut TextResults,
 ) -> Result<(), RunError> {
     let mut rewritten = HashSet::new();
-    for variant in round.variants(plan) {
+    for variant in round.variants(layout) {
         if let Variant::Transformed { transformation, .. } = variant
-            && plan
+            && layout
                 .transformations
                 .get(transformation)
                 .is_some_and(PlannedTransformation::keeps_meaning)
         {
-            let pairs = rewrites_of(plan, text_results, table, variant);
+            let pairs = rewrites_of(layout, text_results, table, variant);
             rewritten.extend(pairs.into_iter().map(|(text, _)| text));
         }
     }
-    let copies = &plan.tables[table].copies;
-    let wanted: Vec<usize> = (0..copies.chosen.len())
-        .filter(|at| rewritten.contains(&copies.chosen[*at].text) && !copies.asked.contains(&copies.chosen[*at].text))
+    let copies = &layout.tables[table].copies;
+    let positions: Vec<usize> = (0..copies.chosen.len())
+        .filter(|at| {
+            rewritten.contains(&copies.chosen[*at].text) && !copies.requested.contains(&copies.chosen[*at].text)
+        })
         .collect();
-    let requests: Vec<TextRequest> = wanted.iter().map(|at| request(&copies.chosen[*at])).collect();
-    let results = ask(sender, plan, Kind::Distractors, &requests).await?;
-    for (at, result) in wanted.into_iter().zip(results) {
+    let requests: Vec<TextRequest> = positions.iter().map(|at| request(&copies.chosen[*at])).collect();
+    let results = request_copies(sender, layout, Kind::Distractors, &requests).await?;
+    for (at, result) in positions.into_iter().zip(results) {
         text_results.note_generator(&result);
-        let copies = &mut plan.tables[table].copies;
+        let copies = &mut layout.tables[table].copies;
         let text = copies.chosen[at].text;
-        copies.asked.insert(text);
+        copies.requested.insert(text);
         let counts = copies.counts.entry(Kind::Distractors).or_default();
-        let made = usable(Kind::Distractors, plan.corpus.get(text), &result, counts);
+        let made = usable(Kind::Distractors, layout.corpus.get(text), &result, counts);
         let numbers = made
             .iter()
-            .map(|copy| (Kind::Distractors, plan.corpus.intern(copy.as_str())));
-        plan.tables[table].copies.chosen[at].copies.extend(numbers);
+            .map(|copy| (Kind::Distractors, layout.corpus.intern(copy.as_str())));
+        layout.tables[table].copies.chosen[at].copies.extend(numbers);
     }
     Ok(())
 }
 
-async fn ask(
+async fn request_copies(
     sender: &mut RequestSender<'_>,
-    plan: &Plan,
+    layout: &Layout,
     kind: Kind,
     requests: &[TextRequest],
 ) -> Result<Vec<TransformResult>, RunError> {
@@ -137,8 +144,9 @@ async fn ask(
     }
     let what = what(kind);
     sender.expect(requests.len());
-    let order = Order {
-        spec: spec(plan, kind),
+    let plan = sender.plan;
+    let order = TransformOrder {
+        spec: plan.copy_spec(layout, kind),
         producer: plan.producers.get(&what).cloned().unwrap_or_default(),
         what,
         needs_generator: kind.needs_generator(),
@@ -153,7 +161,7 @@ async fn ask(
         all = results;
         Ok(())
     };
-    let chunks = |_, most| chunks(&requests, &plan.corpus, most);
+    let chunks = |_, most| chunks(&requests, &layout.corpus, most);
     sender.gather(&[Pass { order, texts }], &chunks, &mut take).await?;
     Ok(all)
 }

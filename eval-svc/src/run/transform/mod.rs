@@ -2,55 +2,41 @@
 //! encoders together.
 
 pub(super) mod allowance;
-pub(super) mod answers;
 pub(super) mod copies;
 pub(super) mod pairs;
+pub(super) mod responses;
+pub(super) mod sender;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    sync::Arc,
-    time::Instant,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use futures::{
-    StreamExt, TryStreamExt,
-    stream::{self, BoxStream},
-};
 use isomer_proto::{
     ProtoEnum,
-    common::v1::Usage,
-    transform::v1::{Check, Guard, Outcome as ProtoOutcome, TransformResult},
+    transform::v1::{Check, Guard, Measures, Outcome as ProtoOutcome, TransformResult},
 };
 pub use isomer_report::terms::Outcome;
-use isomer_service_kit::Fault;
 use isomer_transformations::Draw;
 use parking_lot::Mutex;
 
 use self::{
-    allowance::{Answers, admitted},
-    answers::{Answer, Order, answers},
+    responses::{TransformOrder, gives_no_text},
+    sender::{Pass, RequestSender},
 };
 use crate::{
     change::Change,
     profile::Axis,
     run::{
-        RunContext, RunError,
+        RunError,
         plan::{
-            Plan, Variant,
-            requests::{Chunk, chunks, spec},
+            Layout, Variant,
+            requests::chunks,
             rounds::Round,
             table::{Corpus, TextRequest},
+            transform::TransformPlan,
             transformations::PlannedTransformation,
         },
-        progress::{Meter, RunProgress},
         record::Counters,
     },
-    work::{Batching, RequestKind},
 };
-
-/// Maximum number of requests in flight to a transform service of this process: while the last
-/// texts of one are slow, the next is already queued.
-const IN_FLIGHT: usize = 2;
 
 /// The result of one text.
 #[derive(Debug, Clone)]
@@ -70,10 +56,9 @@ pub(crate) struct TextResult {
     /// Meaning guards that fired on the text.
     pub guards: Vec<&'static str>,
     /// Meaning guards that could not decide.
-    pub guards_untold: Vec<&'static str>,
-    /// Word-level edit distance, Jaccard similarity and length ratio against the original, if
-    /// reported.
-    pub measures: Option<(f64, f64, f64)>,
+    pub undecided_guards: Vec<&'static str>,
+    /// Distance from the original, if reported.
+    pub measures: Option<Measures>,
     /// The target language of a translation.
     pub target: Option<Box<str>>,
 }
@@ -88,41 +73,41 @@ pub(crate) struct TextResults {
 }
 
 impl TextResults {
-    /// Space for all texts of a plan, with no results yet.
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let requests = |planned| vec![None; plan.requests.of(planned).len()];
+    /// Space for all texts of a run, with no results yet.
+    pub(crate) fn new(layout: &Layout) -> Self {
+        let requests = |planned| vec![None; layout.requests.of(planned).len()];
         Self {
-            results: plan
+            results: layout
                 .transformations
                 .iter()
-                .map(|planned| vec![requests(planned); plan.suite.seeds.len()])
+                .map(|planned| vec![requests(planned); layout.suite.seeds.len()])
                 .collect(),
             generators: BTreeMap::new(),
         }
     }
 
-    /// Space for all texts of a plan, with the results of an earlier plan that has the same
+    /// Space for all texts of a run, with the results of an earlier layout that has the same
     /// transformations and seeds.
-    pub(crate) fn reused(plan: &mut Plan, earlier: &Plan, from: Self) -> Self {
-        let mut all = Self::new(plan);
-        for (t, planned) in plan.transformations.iter().enumerate() {
-            let asked = earlier.requests.of(planned);
+    pub(crate) fn reused(layout: &mut Layout, earlier: &Layout, from: Self) -> Self {
+        let mut all = Self::new(layout);
+        for (t, planned) in layout.transformations.iter().enumerate() {
+            let requests = earlier.requests.of(planned);
             let key = |corpus: &Corpus, request: &TextRequest| {
                 let text: Box<str> = corpus.get(request.text).into();
                 (request.id.clone(), text, request.language.clone())
             };
-            let known: HashMap<_, usize> = asked
+            let known: HashMap<_, usize> = requests
                 .iter()
                 .enumerate()
                 .map(|(position, request)| (key(&earlier.corpus, request), position))
                 .collect();
-            for (request, wanted) in plan.requests.of(planned).iter().enumerate() {
-                let Some(position) = known.get(&key(&plan.corpus, wanted)) else {
+            for (request, own) in layout.requests.of(planned).iter().enumerate() {
+                let Some(position) = known.get(&key(&layout.corpus, own)) else {
                     continue;
                 };
-                for s in 0..plan.suite.seeds.len() {
+                for s in 0..layout.suite.seeds.len() {
                     if let Some(result) = from.get(t, s, *position) {
-                        let text = plan.corpus.intern(earlier.corpus.get(result.text));
+                        let text = layout.corpus.intern(earlier.corpus.get(result.text));
                         all.results[t][s][request] = Some(TextResult { text, ..result.clone() });
                     }
                 }
@@ -153,292 +138,121 @@ impl TextResults {
     }
 }
 
+/// The texts of a round under a transformation and seed that have no result yet.
+struct PendingTexts {
+    transformation: usize,
+    seed: usize,
+    /// Positions of their requests.
+    requests: Vec<usize>,
+}
+
 /// Runs the stage for the texts that a round adds.
 pub(crate) async fn transform(
     sender: &mut RequestSender<'_>,
-    plan: &mut Plan,
+    layout: &mut Layout,
     round: &Round,
     text_results: &mut TextResults,
 ) -> Result<(), RunError> {
-    let mut passes = Vec::new();
-    for t in 0..plan.transformations.len() {
-        for s in 0..round.seeds {
-            passes.push((t, s, lacking(plan, round, text_results, t, s)));
+    let mut pending = Vec::new();
+    for transformation in 0..layout.transformations.len() {
+        for seed in 0..round.seeds {
+            pending.push(PendingTexts {
+                transformation,
+                seed,
+                requests: missing(layout, round, text_results, transformation, seed),
+            });
         }
     }
-    let texts: usize = passes.iter().map(|(_, _, lacking)| lacking.len()).sum();
-    sender.expect(texts);
+    sender.expect(pending.iter().map(|one| one.requests.len()).sum());
     // Requests that differ only in their seed are sent afterwards: a generator that takes no seed
     // gives the same answer to both, so the second is found in the caches. All other requests
     // follow without a pause.
     for seed in 0..round.seeds {
-        let of_seed = passes
+        let of_seed = pending
             .iter()
-            .filter(|(_, s, lacking)| *s == seed && !lacking.is_empty());
-        generate(sender, plan, text_results, &of_seed.collect::<Vec<_>>()).await?;
+            .filter(|one| one.seed == seed && !one.requests.is_empty());
+        generate(sender, layout, text_results, &of_seed.collect::<Vec<_>>()).await?;
     }
     Ok(())
 }
 
-/// Requests of the round's data sets that have not been sent.
-fn lacking(plan: &Plan, round: &Round, text_results: &TextResults, t: usize, s: usize) -> Vec<usize> {
-    let Some(planned) = plan.transformations.get(t) else {
+/// Requests of the round's data sets that have no result.
+fn missing(layout: &Layout, round: &Round, text_results: &TextResults, t: usize, s: usize) -> Vec<usize> {
+    let Some(planned) = layout.transformations.get(t) else {
         return Vec::new();
     };
-    let wanted: BTreeSet<usize> = round
+    let requests: BTreeSet<usize> = round
         .tables
         .iter()
-        .filter_map(|table| plan.tables.get(*table))
+        .filter_map(|table| layout.tables.get(*table))
         .flat_map(|table| table.requests.of(planned).iter().flatten().copied())
         .filter(|request| text_results.get(t, s, *request).is_none())
         .collect();
-    wanted.into_iter().collect()
+    requests.into_iter().collect()
 }
 
-/// Transforms texts (positions of requests), each under a transformation and seed.
+/// Transforms texts and records their results.
 async fn generate(
     sender: &mut RequestSender<'_>,
-    plan: &mut Plan,
+    layout: &mut Layout,
     text_results: &mut TextResults,
-    wanted: &[&(usize, usize, Vec<usize>)],
+    pending: &[&PendingTexts],
 ) -> Result<(), RunError> {
-    let passes: Vec<Pass> = wanted
+    let passes: Vec<Pass> = pending
         .iter()
-        .map(|(t, s, lacking)| Pass {
-            order: order(plan, *t, *s),
-            texts: lacking.len(),
+        .map(|one| Pass {
+            order: order(sender.plan, layout, one),
+            texts: one.requests.len(),
         })
         .collect();
-    let Plan {
+    let Layout {
         corpus,
         requests,
         transformations,
         ..
-    } = plan;
-    let asked: Vec<&[TextRequest]> = wanted
+    } = layout;
+    let texts: Vec<&[TextRequest]> = pending
         .iter()
-        .map(|(t, ..)| requests.of(&transformations[*t]).as_slice())
+        .map(|one| requests.of(&transformations[one.transformation]).as_slice())
         .collect();
     // Read when requests are created, and written at the end of a pass.
     let corpus = Mutex::new(corpus);
     let chunks = |pass: usize, most: usize| {
-        let of_pass = wanted[pass].2.iter().filter_map(|request| asked[pass].get(*request));
+        let of_pass = pending[pass].requests.iter();
+        let of_pass = of_pass.filter_map(|request| texts[pass].get(*request));
         chunks(&of_pass.collect::<Vec<_>>(), &corpus.lock(), most)
     };
     let mut handle = |pass: usize, results: Vec<TransformResult>| {
-        let (t, s, lacking) = wanted[pass];
+        let own = pending[pass];
         refuse_silence(&results, &passes[pass].order.what)?;
-        let planned = &transformations[*t];
-        for (request, result) in lacking.iter().copied().zip(results) {
+        let planned = &transformations[own.transformation];
+        for (request, result) in own.requests.iter().copied().zip(results) {
             text_results.note_generator(&result);
             let target = target(planned, &result);
-            let mut result = record(&mut corpus.lock(), asked[pass][request].text, result);
+            let mut result = record(&mut corpus.lock(), texts[pass][request].text, result);
             // A dose decides how much of a text changes, and a draw may change nothing.
             if planned.axis == Axis::Noise && result.outcome == Outcome::Ok {
                 result.change = Change::Changed;
             }
-            text_results.results[*t][*s][request] = Some(TextResult { target, ..result });
+            text_results.results[own.transformation][own.seed][request] = Some(TextResult { target, ..result });
         }
         Ok(())
     };
     sender.gather(&passes, &chunks, &mut handle).await
 }
 
-/// The request to the service for one transformation and seed.
-fn order(plan: &Plan, t: usize, s: usize) -> Order {
-    let planned = &plan.transformations[t];
-    Order {
-        spec: spec(plan, t, s),
+/// The request to the service for the texts under one transformation and seed.
+fn order(plan: &TransformPlan, layout: &Layout, texts: &PendingTexts) -> TransformOrder {
+    let (t, s) = (texts.transformation, texts.seed);
+    let planned = &layout.transformations[t];
+    TransformOrder {
+        spec: plan.spec(layout, t, s),
         producer: plan.producers.get(&planned.label).cloned().unwrap_or_default(),
-        what: plan.describe(Variant::Transformed {
-            transformation: t,
-            seed: s,
-        }),
+        what: layout.describe(Variant::transformed(t, s)),
         needs_generator: planned.needs_generator,
         count: tally_outcome,
         ceiling: plan.ceiling,
     }
-}
-
-/// An order with its number of texts.
-pub(crate) struct Pass {
-    pub order: Order,
-    pub texts: usize,
-}
-
-/// The requests of a pass, each of at most a given number of texts.
-type Chunks<'a> = &'a (dyn Fn(usize, usize) -> Vec<Chunk> + Sync);
-
-/// Takes the results of a pass.
-type PassHandler<'a> = &'a mut (dyn FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send);
-
-/// Sends texts to the transform service, and reports the progress.
-pub(crate) struct RequestSender<'a> {
-    pub context: &'a RunContext,
-    pub progress: &'a RunProgress,
-    pub meter: &'a mut Meter,
-}
-
-impl RequestSender<'_> {
-    /// Counts texts that will be sent.
-    pub(crate) fn expect(&mut self, texts: usize) {
-        self.progress.count(|counters| counters.texts_planned += texts as u64);
-        self.meter.grow(texts as u64);
-    }
-
-    /// Sends the texts of passes, one pass after the other. The next pass starts while the last
-    /// texts of the previous one are still being generated, so that nothing idles between them.
-    /// `chunks` returns the requests of a pass, each of at most a given number of texts; `handle`
-    /// receives the results of each pass in the order of its texts, pass by pass. Counts and
-    /// progress are reported as results arrive.
-    pub(crate) async fn gather(
-        &mut self,
-        passes: &[Pass],
-        chunks: Chunks<'_>,
-        handle: PassHandler<'_>,
-    ) -> Result<(), RunError> {
-        let Self {
-            context,
-            progress,
-            meter,
-        } = self;
-        let own = Batching {
-            items: context.config.transform_batch_items,
-            in_flight: IN_FLIGHT,
-        };
-        let batching = context.work.batching(RequestKind::Transform, own);
-        let sent = sent(context, progress, passes, chunks, batching.items);
-        let mut events = sent.flatten_unordered(batching.in_flight);
-        let mut all: VecDeque<PassResults> = passes.iter().map(|pass| PassResults::of(pass.texts)).collect();
-        let begin = |meter: &mut Meter, pass: usize| {
-            if let Some(Pass { order, .. }) = passes.get(pass) {
-                meter.detail(&order.what);
-                progress.tell(meter);
-            }
-        };
-        let mut first = 0;
-        begin(meter, first);
-        while let Some((number, answer)) = events.try_next().await? {
-            let order = &passes[number].order;
-            match answer {
-                Answer::Text(position, result) => {
-                    let cached = result.provenance.as_ref().is_some_and(|p| p.cache_hit);
-                    if let Some(usage) = &result.usage {
-                        progress.count(|counters| spend(counters, usage));
-                    }
-                    let of_pass = number.checked_sub(first).and_then(|at| all.get_mut(at));
-                    if let Some(results) = of_pass.filter(|results| results.is_new(position)) {
-                        progress.count(|counters| {
-                            tally_source(counters, cached, order.needs_generator);
-                            (order.count)(counters, &result);
-                        });
-                        meter.add(1, u64::from(cached), Instant::now());
-                        meter.fail(u64::from(gives_no_text(&result)));
-                        progress.tell(meter);
-                        results.add(position, *result);
-                    }
-                }
-                Answer::End(rest) => progress.count(|counters| spend(counters, &rest)),
-            }
-            order.ceiling.hold(&progress.counters())?;
-            while all.front().is_some_and(|results| results.left == 0) {
-                let results = all.pop_front().unwrap_or_default().results;
-                handle(first, results.into_iter().flatten().collect())?;
-                first += 1;
-                begin(meter, first);
-            }
-        }
-        match passes.get(first) {
-            None => Ok(()),
-            Some(Pass { order, .. }) => Err(RunError::Transform {
-                what: order.what.clone(),
-                fault: Box::new(Fault::internal(
-                    "the transform service ended its answer before every text had an outcome",
-                )),
-            }),
-        }
-    }
-}
-
-/// The requests of all passes, each as its responses with the number of its pass. A pass is laid
-/// out when the requests of the previous pass have been sent.
-fn sent<'a>(
-    context: &'a RunContext,
-    progress: &'a RunProgress,
-    passes: &'a [Pass],
-    chunks: Chunks<'a>,
-    most: usize,
-) -> BoxStream<'a, BoxStream<'a, Result<(usize, Answer), RunError>>> {
-    let reserved = Arc::default();
-    let of_pass = move |(number, Pass { order, .. }): (usize, &'a Pass)| {
-        let chunks = chunks(number, most);
-        let sent: BoxStream<'a, Answers<'a>> = match order.ceiling.any() && order.needs_generator {
-            true => admitted(context, progress, order, chunks, Arc::clone(&reserved)),
-            false => {
-                let send = |chunk| -> Answers<'a> {
-                    answers(
-                        &context.work,
-                        &order.producer,
-                        order.spec.clone(),
-                        chunk,
-                        order.what.clone(),
-                    )
-                };
-                stream::iter(chunks).map(send).boxed()
-            }
-        };
-        sent.map(move |answers| answers.map_ok(move |answer| (number, answer)).boxed())
-    };
-    stream::iter(passes.iter().enumerate()).flat_map(of_pass).boxed()
-}
-
-/// Results of a pass so far.
-#[derive(Default)]
-struct PassResults {
-    /// Results in the order of the texts; no space is allocated before the first result.
-    results: Vec<Option<TransformResult>>,
-    texts: usize,
-    left: usize,
-}
-
-impl PassResults {
-    fn of(texts: usize) -> Self {
-        Self {
-            results: Vec::new(),
-            texts,
-            left: texts,
-        }
-    }
-
-    fn is_new(&self, position: usize) -> bool {
-        position < self.texts && self.results.get(position).is_none_or(Option::is_none)
-    }
-
-    fn add(&mut self, position: usize, result: TransformResult) {
-        self.results.resize(self.texts, None);
-        self.results[position] = Some(result);
-        self.left -= 1;
-    }
-}
-
-fn spend(counters: &mut Counters, usage: &Usage) {
-    counters.generator_calls = counters.generator_calls.saturating_add(usage.generator_calls);
-    counters.generator_tokens = counters.generator_tokens.saturating_add(usage.tokens);
-    counters.generated_tokens = counters.generated_tokens.saturating_add(usage.generated_tokens);
-    counters.tokens_estimated |= usage.tokens_estimated;
-}
-
-fn tally_source(counters: &mut Counters, cached: bool, needs_generator: bool) {
-    match (cached, needs_generator) {
-        (true, _) => counters.texts_cached += 1,
-        (false, true) => counters.texts_generated += 1,
-        (false, false) => counters.texts_by_rule += 1,
-    }
-}
-
-/// Whether no attempt at a text was accepted.
-fn gives_no_text(result: &TransformResult) -> bool {
-    !matches!(result.outcome(), ProtoOutcome::Ok | ProtoOutcome::Recovered)
 }
 
 fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
@@ -504,8 +318,8 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> TextRe
         retried_checks: checks(&result.retried_checks),
         first_checks: checks(&result.first_checks),
         guards: guards(&result.guards),
-        guards_untold: guards(&result.guards_untold),
-        measures: result.measures.map(|m| (m.edit_distance, m.jaccard, m.length_ratio)),
+        undecided_guards: guards(&result.guards_untold),
+        measures: result.measures,
         target: None,
     }
 }

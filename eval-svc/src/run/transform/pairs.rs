@@ -5,21 +5,21 @@ use std::collections::{BTreeSet, HashSet};
 use super::{Outcome, TextResult, TextResults};
 use crate::{
     change::Change,
-    run::plan::{Plan, Variant, table::Table, transformations::PlannedTransformation},
+    run::plan::{Layout, Variant, table::Table, transformations::PlannedTransformation},
 };
 
 /// A text and its transformed text, by their numbers in the corpus.
 pub(crate) type Pair = (u32, u32);
 
 /// Numbers of a dataset's texts under a variant.
-pub(crate) fn texts_of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Vec<u32> {
-    let Some(table) = plan.tables.get(table) else {
+pub(crate) fn texts_of(layout: &Layout, text_results: &TextResults, table: usize, variant: Variant) -> Vec<u32> {
+    let Some(table) = layout.tables.get(table) else {
         return Vec::new();
     };
     let Variant::Transformed { transformation, seed } = variant else {
         return table.texts.clone();
     };
-    let requests = match plan.transformations.get(transformation) {
+    let requests = match layout.transformations.get(transformation) {
         Some(planned) => table.requests.of(planned).as_slice(),
         None => &[],
     };
@@ -40,29 +40,29 @@ pub(crate) fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeS
 /// A data set's texts, by their numbers, with their results under a transformation and seed, as far
 /// as they have been requested. They are in the order of their requests.
 pub(crate) fn results_of<'a>(
-    plan: &'a Plan,
+    layout: &'a Layout,
     text_results: &'a TextResults,
     table: &Table,
     t: usize,
     s: usize,
 ) -> impl Iterator<Item = (u32, &'a TextResult)> {
-    let planned = plan.transformations.get(t);
+    let planned = layout.transformations.get(t);
     let requests = planned.map(|planned| requests(table, planned));
-    let asked = planned.map_or(&[][..], |planned| plan.requests.of(planned).as_slice());
+    let texts = planned.map_or(&[][..], |planned| layout.requests.of(planned).as_slice());
     let requests = requests.unwrap_or_default().into_iter();
-    requests.filter_map(move |request| Some((asked.get(request)?.text, text_results.get(t, s, request)?)))
+    requests.filter_map(move |request| Some((texts.get(request)?.text, text_results.get(t, s, request)?)))
 }
 
 /// The results of a data set under a variant; none for the originals.
 fn results_under<'a>(
-    plan: &'a Plan,
+    layout: &'a Layout,
     text_results: &'a TextResults,
     table: usize,
     variant: Variant,
 ) -> Vec<(u32, &'a TextResult)> {
-    match (plan.tables.get(table), variant) {
+    match (layout.tables.get(table), variant) {
         (Some(table), Variant::Transformed { transformation, seed }) => {
-            results_of(plan, text_results, table, transformation, seed).collect()
+            results_of(layout, text_results, table, transformation, seed).collect()
         }
         _ => Vec::new(),
     }
@@ -70,8 +70,8 @@ fn results_under<'a>(
 
 /// A dataset's distinct texts that were transformed, in the order of their requests. A text that is
 /// replaced by its original has not moved and is omitted. Empty for the originals.
-pub(crate) fn pairs_of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Vec<Pair> {
-    let results = results_under(plan, text_results, table, variant).into_iter();
+pub(crate) fn pairs_of(layout: &Layout, text_results: &TextResults, table: usize, variant: Variant) -> Vec<Pair> {
+    let results = results_under(layout, text_results, table, variant).into_iter();
     let moved = results.filter(|(_, result)| matches!(result.outcome, Outcome::Ok | Outcome::Recovered));
     moved.map(|(original, result)| (original, result.text)).collect()
 }
@@ -80,8 +80,8 @@ pub(crate) fn pairs_of(plan: &Plan, text_results: &TextResults, table: usize, va
 ///
 /// A near copy, and a rewrite that contains the text, are omitted. They share more words with the
 /// text than any copy does, so every encoder that reacts to words at all would separate them.
-pub(crate) fn rewrites_of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Vec<Pair> {
-    let results = results_under(plan, text_results, table, variant).into_iter();
+pub(crate) fn rewrites_of(layout: &Layout, text_results: &TextResults, table: usize, variant: Variant) -> Vec<Pair> {
+    let results = results_under(layout, text_results, table, variant).into_iter();
     let changed = results.filter(|(_, result)| result.change == Change::Changed);
     let pairs = changed.map(|(original, result)| (original, result.text));
     let mut seen = HashSet::new();

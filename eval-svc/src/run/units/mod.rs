@@ -1,7 +1,10 @@
 //! Scores addressed by the content that they depend on: a second run computes nothing, and a run
 //! that was killed resumes.
 
+mod key;
 pub(super) mod second_level;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fs, io,
@@ -12,12 +15,10 @@ use isomer_service_kit::Tenant;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use self::second_level::{SecondLevel, UnitFile};
-use crate::{
-    evidence::Evidence,
-    run::atomic_file::write_atomically,
-    task::{ResultLists, Scores, TaskType},
-    work::ScoreRecord,
-};
+pub use crate::work::ScoreRecord;
+use crate::{evidence::Evidence, run::atomic_file::write_atomically, task::ResultLists};
+pub(crate) use key::DriftKey;
+pub use key::{UnitKey, digest_of_texts};
 
 /// Part of every key: increment it when a metric's definition, the set of a task's score keys or
 /// the data stored with a score changes. `tests/it/score_keys.rs` contains the keys. Cached scores
@@ -32,24 +33,8 @@ const TENANTS: &str = "tenants";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
 
-/// Everything that a score depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnitKey {
-    /// Digest of the vector space.
-    pub vector_space: String,
-    /// Digest of the dataset's content, labels included.
-    pub dataset: String,
-    /// Digest of the texts encoded, in the dataset's order.
-    pub texts: String,
-    /// Task type.
-    pub task: String,
-    /// Metric profile with the library versions it equals.
-    pub profile: String,
-}
-
-/// A score as stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Stored {
+struct StoredScore {
     version: String,
     key: UnitKey,
     main_key: String,
@@ -71,84 +56,6 @@ pub struct UnitStore {
     second: Option<SecondLevel>,
 }
 
-/// A score, computed now or found in the store.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UnitScore {
-    /// Key of the main score, for example `cosine_spearman`.
-    pub main_key: String,
-    /// Main score in the metric's own unit.
-    pub main: f64,
-    /// Every metric.
-    pub all: std::collections::BTreeMap<String, f64>,
-    /// Rows scored.
-    pub items: u64,
-    /// The item-level data behind the main score, if there is any. A score found in the store comes
-    /// without it, because many scores of many items would fill the memory: see
-    /// [`UnitStore::evidence`].
-    pub evidence: Option<Evidence>,
-    /// The result lists of retrieval; also absent from stored scores: see [`UnitStore::lists`].
-    pub lists: Option<ResultLists>,
-}
-
-impl UnitScore {
-    /// The score without the data stored with it.
-    #[must_use]
-    pub(crate) fn alone(mut self) -> Self {
-        (self.evidence, self.lists) = (None, None);
-        self
-    }
-}
-
-impl From<ScoreRecord> for UnitScore {
-    fn from(record: ScoreRecord) -> Self {
-        Self {
-            main_key: record.main_key,
-            main: record.main,
-            all: record.all,
-            items: record.items,
-            evidence: record.evidence,
-            lists: record.lists,
-        }
-    }
-}
-
-impl From<Scores> for UnitScore {
-    fn from(scores: Scores) -> Self {
-        Self {
-            main_key: scores.main_key.to_string(),
-            main: scores.main,
-            all: scores.all,
-            items: scores.items,
-            evidence: scores.evidence,
-            lists: scores.lists,
-        }
-    }
-}
-
-impl UnitKey {
-    /// The content address: BLAKE3 (hex) over every part, each prefixed with its length.
-    pub fn address(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for part in [
-            VERSION,
-            &self.vector_space,
-            &self.dataset,
-            &self.texts,
-            &self.task,
-            &self.profile,
-        ] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        hasher.finalize().to_hex().to_string()
-    }
-
-    /// Whether result lists belong to the score.
-    fn has_lists(&self) -> bool {
-        self.task.split(',').next() == Some(TaskType::Retrieval.name())
-    }
-}
-
 /// Drift of pairs of texts as stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoredDrift {
@@ -156,16 +63,6 @@ struct StoredDrift {
     vector_space: String,
     pairs: String,
     drift: Vec<Option<f32>>,
-}
-
-/// Digest of texts in order: BLAKE3 (hex), each text prefixed with its length.
-pub fn digest_of_texts<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for text in texts {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    }
-    hasher.finalize().to_hex().to_string()
 }
 
 impl UnitStore {
@@ -200,22 +97,22 @@ impl UnitStore {
         }
     }
 
-    /// Fetches scores, their counts and drifts (vector space and pairs) that this machine lacks
-    /// from the second level, if there is one.
-    pub(crate) async fn fetch(&self, keys: &[UnitKey], drifts: &[(&str, &str)]) {
+    /// Fetches scores, their counts and drifts that this machine lacks from the second level, if
+    /// there is one.
+    pub(crate) async fn fetch(&self, keys: &[&UnitKey], drifts: &[DriftKey<'_>]) {
         let Some(second) = &self.second else { return };
         let scores = keys
             .iter()
             .flat_map(|key| [self.score_file(&key.address()), self.cuts_file(key)]);
         let drifts = drifts
             .iter()
-            .map(|(space, pairs)| self.aside_file("drift", &[DRIFT_VERSION, space, pairs]));
+            .map(|key| self.aside_file("drift", &[DRIFT_VERSION, key.vector_space, key.pairs]));
         second.fetch(scores.chain(drifts).collect()).await;
         let mut files = Vec::new();
         for key in keys {
             let address = key.address();
             let stored = fs::read(self.path(&address)).ok();
-            let Some(stored) = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok()) else {
+            let Some(stored) = stored.and_then(|bytes| serde_json::from_slice::<StoredScore>(&bytes).ok()) else {
                 continue;
             };
             files.extend(stored.evidence.then(|| self.beside(&address, EVIDENCE)));
@@ -324,16 +221,16 @@ impl UnitStore {
 
     /// A stored score. A file that cannot be read, or that has another key, counts as absent and is
     /// computed again.
-    pub fn get(&self, key: &UnitKey) -> Option<UnitScore> {
+    pub fn get(&self, key: &UnitKey) -> Option<ScoreRecord> {
         let path = self.path(&key.address());
         let bytes = fs::read(&path).ok()?;
-        match serde_json::from_slice::<Stored>(&bytes) {
+        match serde_json::from_slice::<StoredScore>(&bytes) {
             Ok(stored) if stored.evidence && !self.beside(&key.address(), EVIDENCE).path.is_file() => None,
             // Earlier versions stored no lists, and without them two runs cannot be compared.
             Ok(stored) if key.has_lists() && !(stored.lists && self.beside(&key.address(), LISTS).path.is_file()) => {
                 None
             }
-            Ok(stored) if stored.key == *key && stored.version == VERSION => Some(UnitScore {
+            Ok(stored) if stored.key == *key && stored.version == VERSION => Some(ScoreRecord {
                 main_key: stored.main_key,
                 main: stored.main,
                 all: stored.all,
@@ -364,9 +261,9 @@ impl UnitStore {
     ///
     /// # Errors
     /// If the disk refuses the write.
-    pub fn put(&self, key: &UnitKey, score: &UnitScore) -> io::Result<()> {
+    pub fn put(&self, key: &UnitKey, score: &ScoreRecord) -> io::Result<()> {
         let address = key.address();
-        let stored = Stored {
+        let stored = StoredScore {
             version: VERSION.to_owned(),
             key: key.clone(),
             main_key: score.main_key.clone(),
@@ -396,113 +293,5 @@ fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
             tracing::warn!(path = %path.display(), %error, "what is stored of a score's items is unreadable and left out");
             None
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn key(texts: &str) -> UnitKey {
-        UnitKey {
-            vector_space: "space".into(),
-            dataset: "data".into(),
-            texts: texts.into(),
-            task: "sts".into(),
-            profile: "mteb-v2".into(),
-        }
-    }
-
-    fn score() -> UnitScore {
-        UnitScore {
-            main_key: "cosine_spearman".into(),
-            main: 0.812_345_678_901_234_5,
-            all: [("pearson".to_owned(), 0.5)].into(),
-            items: 80,
-            evidence: None,
-            lists: None,
-        }
-    }
-
-    #[test]
-    fn a_score_comes_back_to_the_last_bit_and_only_for_its_own_key() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        store.put(&key("a"), &score()).unwrap();
-        assert_eq!(store.get(&key("a")), Some(score()));
-        assert_eq!(store.get(&key("b")), None);
-    }
-
-    #[test]
-    fn evidence_comes_back_by_its_address_and_a_score_that_lost_it_is_computed_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        let evidence = Evidence::mean(&[0.25, 0.5], None);
-        let with = UnitScore {
-            evidence: Some(evidence.clone()),
-            ..score()
-        };
-        store.put(&key("a"), &with).unwrap();
-        assert_eq!(store.get(&key("a")), Some(score()));
-        assert_eq!(store.evidence(&key("a").address()), Some(evidence));
-        fs::remove_file(store.beside(&key("a").address(), EVIDENCE).path).unwrap();
-        assert_eq!(store.get(&key("a")), None);
-        assert_eq!(store.evidence(&key("b").address()), None);
-    }
-
-    #[test]
-    fn a_score_of_retrieval_without_its_lists_is_computed_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        let retrieval = UnitKey {
-            task: "retrieval, main score recall_at_10".into(),
-            ..key("a")
-        };
-        store.put(&retrieval, &score()).unwrap();
-        assert_eq!(store.get(&retrieval), None, "as an earlier version left it");
-        let lists = ResultLists {
-            documents: vec![vec![3, 1]],
-            similarities: vec![vec![0.123_456_79, -0.5]],
-            ..ResultLists::default()
-        };
-        let with = UnitScore {
-            lists: Some(lists.clone()),
-            ..score()
-        };
-        store.put(&retrieval, &with).unwrap();
-        assert_eq!(store.get(&retrieval), Some(score()));
-        assert_eq!(store.lists(&retrieval.address()), Some(lists));
-        fs::remove_file(store.beside(&retrieval.address(), LISTS).path).unwrap();
-        assert_eq!(store.get(&retrieval), None);
-    }
-
-    #[test]
-    fn drift_comes_back_to_the_last_bit_for_its_own_pairs_and_space() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        let drift = [Some(0.123_456_79f32), None, Some(0.0)];
-        store.put_drift("space", "pairs", &drift).unwrap();
-        assert_eq!(store.drift("space", "pairs", 3).as_deref(), Some(&drift[..]));
-        assert_eq!(store.drift("space", "pairs", 2), None);
-        assert_eq!(store.drift("other", "pairs", 3), None);
-        assert_eq!(store.drift("space", "others", 3), None);
-    }
-
-    #[test]
-    fn a_broken_file_is_as_good_as_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = UnitStore::open(folder.path()).unwrap();
-        store.put(&key("a"), &score()).unwrap();
-        fs::write(store.path(&key("a").address()), b"{\"version\":").unwrap();
-        assert_eq!(store.get(&key("a")), None);
-    }
-
-    #[test]
-    fn the_digest_tells_where_one_text_ends() {
-        assert_ne!(
-            digest_of_texts(["ab", "c"].into_iter()),
-            digest_of_texts(["a", "bc"].into_iter())
-        );
     }
 }

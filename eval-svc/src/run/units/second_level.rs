@@ -32,7 +32,7 @@ pub(crate) struct SecondLevel {
     scope: Option<Arc<str>>,
     hold: Hold,
     copies: TaskTracker,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// A file of the store of scores.
@@ -55,7 +55,7 @@ impl SecondLevel {
             scope: tenant.scope().map(Arc::from),
             hold,
             copies: TaskTracker::new(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -114,7 +114,7 @@ impl SecondLevel {
         let (own, path) = (self.clone(), file.path.clone());
         self.copies.spawn(async move {
             // The semaphore is never closed.
-            let _place = own.places.acquire().await.ok();
+            let _permit = own.permits.acquire().await.ok();
             if own.store.attempt(own.hold.hold(vec![digest])).await.is_none() {
                 return;
             }

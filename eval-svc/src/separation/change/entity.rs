@@ -62,13 +62,13 @@ pub(crate) struct Names {
 
 /// An entity of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct EntityMention {
     kind: (EntityLabel, Pos),
     name: String,
 }
 
 /// The entities of a text that may be replaced.
-fn found(text: &English<'_>) -> Vec<Found> {
+fn found(text: &English<'_>) -> Vec<EntityMention> {
     let one = |entity: &isomer_tagger::Entity| {
         let mut tokens = entity.tokens.clone();
         // The article and the possessive are not part of the name.
@@ -84,7 +84,7 @@ fn found(text: &English<'_>) -> Vec<Found> {
         );
         let name = text.text.get(first.span.start..last.span.end)?;
         let plain = name.starts_with(char::is_uppercase) && name.chars().any(char::is_lowercase);
-        (TYPES.contains(&entity.label) && plain && tokens.len() <= MOST_WORDS).then(|| Found {
+        (TYPES.contains(&entity.label) && plain && tokens.len() <= MOST_WORDS).then(|| EntityMention {
             kind: (entity.label, last.pos),
             name: name.to_owned(),
         })

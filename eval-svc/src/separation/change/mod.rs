@@ -55,13 +55,13 @@ fn looks_english(text: &str) -> bool {
 }
 
 /// A text that rules are applied to, analysed once.
-pub(crate) struct Reading<'a> {
+pub(crate) struct TextAnalysis<'a> {
     text: &'a str,
     language: Option<&'a str>,
     english: Option<English<'a>>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> TextAnalysis<'a> {
     /// Analyses a text; `language`: the data set's language, if it names one.
     pub(crate) fn new(text: &'a str, language: Option<&'a str>) -> Self {
         let english = match language {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn change(kind: Kind, text: &str, language: Option<&str>) -> Option<String> {
-    Reading::new(text, language).change(kind, 1337, "id", &Names::default())
+    TextAnalysis::new(text, language).change(kind, 1337, "id", &Names::default())
 }
 
 /// Sentences with the rule's results; `-`: the rule does not apply.
@@ -215,9 +215,9 @@ fn entities_are_exchanged_among_those_of_the_data_set() {
     ];
     let mut names = Names::default();
     for text in texts {
-        Reading::new(text, Some("en")).name(&mut names);
+        TextAnalysis::new(text, Some("en")).name(&mut names);
     }
-    let made = |text: &str| Reading::new(text, Some("en")).change(Kind::Entity, 7, "id", &names);
+    let made = |text: &str| TextAnalysis::new(text, Some("en")).change(Kind::Entity, 7, "id", &names);
     let cities = made("The flight from Berlin was delayed.").unwrap();
     assert!(
         [
@@ -237,19 +237,19 @@ fn entities_are_exchanged_among_those_of_the_data_set() {
     // same text.
     let mut spellings = Names::default();
     for text in ["She flew to Zurich.", "She flew to Zürich."] {
-        Reading::new(text, Some("en")).name(&mut spellings);
+        TextAnalysis::new(text, Some("en")).name(&mut spellings);
     }
-    let other = Reading::new("She flew to Zürich.", Some("en")).change(Kind::Entity, 7, "id", &spellings);
+    let other = TextAnalysis::new("She flew to Zürich.", Some("en")).change(Kind::Entity, 7, "id", &spellings);
     assert_eq!(other, None);
     // No other name is known.
-    let alone = Reading::new("The flight from Berlin was delayed.", Some("en"));
+    let alone = TextAnalysis::new("The flight from Berlin was delayed.", Some("en"));
     assert_eq!(alone.change(Kind::Entity, 7, "id", &Names::default()), None);
 }
 
 #[test]
 fn the_draw_depends_on_seed_and_id_and_on_nothing_else() {
     let text = "On Monday 3 men and 4 women bought 5 old cars.";
-    let reading = Reading::new(text, Some("en"));
+    let reading = TextAnalysis::new(text, Some("en"));
     let names = Names::default();
     for kind in Kind::DEFAULT {
         let one = reading.change(kind, 1, "a", &names);
@@ -269,9 +269,9 @@ proptest! {
         language in proptest::option::of("en|de|es|fr|zh"),
         seed in 0_u64..4,
     ) {
-        let reading = Reading::new(&text, language.as_deref());
+        let reading = TextAnalysis::new(&text, language.as_deref());
         let mut names = Names::default();
-        Reading::new("Peter met Mary in Paris and flew to Rome.", Some("en")).name(&mut names);
+        TextAnalysis::new("Peter met Mary in Paris and flew to Rome.", Some("en")).name(&mut names);
         for kind in Kind::DEFAULT {
             if let Some(made) = reading.change(kind, seed, "x", &names) {
                 prop_assert!(differs(&text, &made), "{} {}", kind.name(), made);

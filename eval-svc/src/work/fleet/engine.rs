@@ -8,7 +8,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use isomer_fleet::{Answer, Dispatcher, Kind, Lane, Overview, Unit, WorkerInfo};
+use isomer_fleet::{Dispatcher, Kind, Lane, Overview, Unit, UnitAnswer, WorkerInfo};
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
@@ -26,17 +26,17 @@ use super::{
     executor::INPUT_MISSING,
     wire::{
         EncodeUnit, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit,
-        TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
+        TransformAnswer, TransformUnit, VectorsAnswer, VectorsUnit,
     },
 };
 use crate::{
     metric::Similarity,
     task::ScoreError,
     work::{
-        Batching, LocalEngine, Producer, RequestKind, WorkEngine,
+        BatchLimits, LocalEngine, Producer, RequestKind, WorkEngine,
         error::EncodingError,
         score::{ScoreFailure, ScoreRecord, ScoreTask},
-        shard::{Found, Shard, ShardSearch, VectorRows, digested},
+        shard::{Shard, ShardHits, ShardSearch, VectorRows, digested},
     },
 };
 
@@ -111,7 +111,7 @@ impl FleetEngine {
 
 impl FleetEngine {
     /// The answer to a shard, from the store or from a worker.
-    async fn searched(&self, shard: &Shard, wanted: &ShardSearch) -> Result<Answer, Fault> {
+    async fn searched(&self, shard: &Shard, wanted: &ShardSearch) -> Result<UnitAnswer, Fault> {
         let space = wanted.encoder.vector_space.clone().unwrap_or_default();
         let lane = encoder_lane(Kind::Score, &wanted.encoder.id, &space, &self.class);
         let mut attempt = 1;
@@ -258,13 +258,13 @@ impl WorkEngine for FleetEngine {
         async move { dispatcher.wait_for_cancellations().await }.boxed()
     }
 
-    fn batching(&self, piece: RequestKind, own: Batching) -> Batching {
+    fn batching(&self, piece: RequestKind, own: BatchLimits) -> BatchLimits {
         let items = match piece {
             RequestKind::Transform => TEXTS,
             RequestKind::Judge => PAIRS,
             RequestKind::Encode => own.items,
         };
-        Batching {
+        BatchLimits {
             items: own.items.min(items),
             in_flight: self.dispatcher.queue().config().units_in_flight,
         }
@@ -300,7 +300,7 @@ impl WorkEngine for FleetEngine {
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         let asked = async move {
             let found = dispatcher.request_for(run.as_ref(), unit).await?;
-            let answer = Transformed::decode(found.content.clone()).map_err(|error| unreadable(&error))?;
+            let answer = TransformAnswer::decode(found.content.clone()).map_err(|error| unreadable(&error))?;
             Ok::<_, Fault>(events(answer, &found))
         };
         stream::once(asked)
@@ -354,7 +354,7 @@ impl WorkEngine for FleetEngine {
         .boxed()
     }
 
-    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>> {
+    fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<ShardHits, EncodingError>> {
         let engine = self.clone();
         async move {
             let refused = |fault: Fault| EncodingError::Refused(Box::new(fault));
@@ -362,7 +362,7 @@ impl WorkEngine for FleetEngine {
             let counted = answer.counted;
             let answer = ShardAnswer::decode(answer.content).map_err(|error| refused(unreadable(&error)))?;
             let found = answer.found()?;
-            Ok(Found {
+            Ok(ShardHits {
                 usage: if counted { Usage::default() } else { found.usage },
                 ..found
             })
@@ -452,7 +452,7 @@ pub(super) fn workers_in_words(workers: &[WorkerInfo], class: &str) -> String {
 }
 
 /// An answer as the events of a transform service's stream.
-fn events(answer: Transformed, found: &Answer) -> Vec<Event> {
+fn events(answer: TransformAnswer, found: &UnitAnswer) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::with_capacity(answer.results.len() + 1);
     for mut result in answer.results {
         if found.counted {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use isomer_blobs::BlobStore;
-use isomer_fleet::{Address, Executed, Executor, Kind, input_name};
+use isomer_fleet::{Address, Executor, Kind, UnitOutput, input_name};
 use isomer_proto::{
     common::v1::Provenance,
     encoder::v1::Encoder,
@@ -18,8 +18,8 @@ use prost::Message;
 use uuid::Uuid;
 
 use super::wire::{
-    AugmentUnit, EncodeUnit, Expected, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, ScoreUnit, ScoreWork,
-    ShardAnswer, ShardUnit, TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
+    AugmentUnit, EncodeUnit, ExpectedGeneration, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, ScoreUnit,
+    ScoreWork, ShardAnswer, ShardUnit, TransformAnswer, TransformUnit, VectorsAnswer, VectorsUnit,
 };
 use crate::{
     EvalClients, EvalConfig,
@@ -29,7 +29,7 @@ use crate::{
     prompts::same_but_prompt,
     task::Profile,
     work::{
-        Batching, LocalEngine, Queries, Shard, ShardSearch, WorkEngine,
+        BatchLimits, LocalEngine, Queries, Shard, ShardSearch, WorkEngine,
         encoding::{self, EncodingError},
         score::{self, ScoreFailure},
         shard::{Documents, VectorRows},
@@ -57,7 +57,7 @@ impl ServiceExecutor {
     pub fn new(clients: EvalClients, config: &EvalConfig, class: &str, blobs: BlobStore) -> Self {
         let compute = Compute::default();
         Self {
-            services: LocalEngine::new(clients.clone(), Batching::of_encoders(config), compute.clone()),
+            services: LocalEngine::new(clients.clone(), BatchLimits::of_encoders(config), compute.clone()),
             clients,
             blobs,
             compute,
@@ -71,7 +71,12 @@ impl ServiceExecutor {
         self.services.of_tenant(&ForTenant::tenant(tenant))
     }
 
-    async fn transform(&self, holder: Holder, unit: TransformUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
+    async fn transform(
+        &self,
+        holder: Holder,
+        unit: TransformUnit,
+        dispatch: Option<Uuid>,
+    ) -> Result<UnitOutput, Fault> {
         let asked = unit.items.len();
         let services = self.services_for(unit.tenant).held_by(&holder);
         let mut events = services.transform_for(dispatch, unit.spec, unit.items);
@@ -102,12 +107,12 @@ impl ServiceExecutor {
         })?;
         let failed = |result: &TransformResult| result.failed_checks.contains(&Check::GeneratorError.into());
         let cacheable = !results.iter().any(failed);
-        let answer = Transformed { results, usage };
+        let answer = TransformAnswer { results, usage };
         Ok(executed(&answer, cacheable))
     }
 
     /// No data of such a unit stays in the store, so no reference is recorded.
-    async fn augment(&self, unit: AugmentUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
+    async fn augment(&self, unit: AugmentUnit, dispatch: Option<Uuid>) -> Result<UnitOutput, Fault> {
         let services = self.services_for(unit.tenant);
         let answer = services.encode_augmented_for(dispatch, unit.request).await?;
         let space = answer.vector_space.as_ref().map(|space| space.digest.as_str());
@@ -128,7 +133,7 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    async fn judge(&self, holder: Holder, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
+    async fn judge(&self, holder: Holder, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<UnitOutput, Fault> {
         let attempts = unit.request.max_attempts.unwrap_or(1);
         let services = self.services_for(unit.tenant).held_by(&holder);
         let answer = services.judge_for(dispatch, unit.request).await?;
@@ -140,7 +145,7 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    async fn encode(&self, unit: EncodeUnit) -> Result<Executed, Fault> {
+    async fn encode(&self, unit: EncodeUnit) -> Result<UnitOutput, Fault> {
         let prompted = unit.request.prompt.is_some();
         let services = self.services_for(unit.tenant);
         let answer = services.encode(&Default::default(), unit.request).await?;
@@ -154,7 +159,7 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    async fn search(&self, unit: ShardUnit, tenant: Option<ForTenant>) -> Result<Executed, Fault> {
+    async fn search(&self, unit: ShardUnit, tenant: Option<ForTenant>) -> Result<UnitOutput, Fault> {
         let described = encoding::describe(&self.clients.encoder, &unit.encoder.id).await;
         let described = described.map_err(encoding_fault)?;
         let digest = |encoder: &Encoder| encoder.vector_space.as_ref().map(|space| space.digest.clone());
@@ -184,7 +189,7 @@ impl ServiceExecutor {
         }
     }
 
-    async fn score(&self, unit: VectorsUnit) -> Result<Executed, Fault> {
+    async fn score(&self, unit: VectorsUnit) -> Result<UnitOutput, Fault> {
         let scoring = self.input(&unit.scoring).await?;
         let scoring: Scoring = serde_json::from_slice(&scoring)
             .map_err(|error| Fault::internal(format!("the labels of a unit of work cannot be read: {error}")))?;
@@ -196,7 +201,7 @@ impl ServiceExecutor {
             .map_err(|_| Fault::internal(format!("a unit of work names the profile `{}`", unit.profile)))?;
         let similarity = Similarity::ALL.get(unit.similarity as usize).copied();
         let similarity = similarity.ok_or_else(|| Fault::internal("a unit of work names no similarity"))?;
-        let answer = match score::score_of(&self.compute, scoring, vectors, (profile, similarity)).await {
+        let answer = match score::score_of(&self.compute, scoring, vectors, profile, similarity).await {
             Ok(record) => VectorsAnswer {
                 record: Some(serde_json::to_vec(&record).map_err(|error| Fault::internal(error.to_string()))?),
                 ..VectorsAnswer::default()
@@ -259,15 +264,15 @@ fn input_digest(bytes: &[u8]) -> Result<Digest, Fault> {
     Ok(Digest::from(bytes))
 }
 
-fn executed(answer: &impl Message, cacheable: bool) -> Executed {
-    Executed {
+fn executed(answer: &impl Message, cacheable: bool) -> UnitOutput {
+    UnitOutput {
         answer: answer.encode_to_vec().into(),
         cacheable,
     }
 }
 
 /// Refuses a text produced by another generator or prompt.
-fn check_producer(expected: &Expected, provenance: Option<&Provenance>) -> Result<(), Fault> {
+fn check_producer(expected: &ExpectedGeneration, provenance: Option<&Provenance>) -> Result<(), Fault> {
     let provenance = provenance.cloned().unwrap_or_default();
     let differs = |what: &str, hint: &str| {
         let message = format!("this worker's {what} is not that of the run ({})", expected.generator);
@@ -300,7 +305,7 @@ impl Executor for ServiceExecutor {
         kind: Kind,
         request: Bytes,
         dispatch: Option<Uuid>,
-    ) -> BoxFuture<'_, Result<Executed, Fault>> {
+    ) -> BoxFuture<'_, Result<UnitOutput, Fault>> {
         let holder = Holder::Unit(unit.digest());
         async move {
             match kind {

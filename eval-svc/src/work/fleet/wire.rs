@@ -12,11 +12,11 @@ use prost::Message;
 use crate::work::{
     Producer,
     error::EncodingError,
-    shard::{DocumentFacts, Found, ShardSearch},
+    shard::{DocumentFacts, ShardHits, ShardSearch},
 };
 use crate::{
     metric::search::{Hit, Ties},
-    prompts::Sent,
+    prompts::RequestPrompt,
     task::SearchTerms,
 };
 
@@ -41,7 +41,7 @@ impl ForTenant {
 
 /// The generator and prompt that must produce the answer.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Expected {
+pub(super) struct ExpectedGeneration {
     #[prost(string, tag = "1")]
     pub(super) generator: String,
     #[prost(string, tag = "2")]
@@ -50,7 +50,7 @@ pub(super) struct Expected {
     pub(super) prompt: String,
 }
 
-impl From<&Producer> for Expected {
+impl From<&Producer> for ExpectedGeneration {
     fn from(producer: &Producer) -> Self {
         Self {
             generator: producer.generator.clone(),
@@ -64,7 +64,7 @@ impl From<&Producer> for Expected {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TransformUnit {
     #[prost(message, required, tag = "1")]
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedGeneration,
     #[prost(message, required, tag = "2")]
     pub(super) spec: TransformSpec,
     #[prost(message, repeated, tag = "3")]
@@ -105,7 +105,7 @@ pub(super) enum GenerationWork {
 
 /// The results of a `TransformUnit`, in the order of its items.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Transformed {
+pub(super) struct TransformAnswer {
     #[prost(message, repeated, tag = "1")]
     pub(super) results: Vec<TransformResult>,
     /// Usage of the whole unit, which includes the usage of each result.
@@ -117,7 +117,7 @@ pub(super) struct Transformed {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct JudgeUnit {
     #[prost(message, required, tag = "1")]
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedGeneration,
     #[prost(message, required, tag = "2")]
     pub(super) request: JudgeRequest,
     #[prost(message, optional, tag = "3")]
@@ -146,14 +146,14 @@ pub(super) struct Prompt {
     pub(super) text: Option<String>,
 }
 
-impl From<&Sent> for Prompt {
-    fn from(sent: &Sent) -> Self {
+impl From<&RequestPrompt> for Prompt {
+    fn from(sent: &RequestPrompt) -> Self {
         match sent {
-            Sent::Literal(text) => Self {
+            RequestPrompt::Literal(text) => Self {
                 name: None,
                 text: Some(text.clone()),
             },
-            Sent::Named { name, text } => Self {
+            RequestPrompt::Named { name, text } => Self {
                 name: Some(name.clone()),
                 text: text.clone(),
             },
@@ -161,7 +161,7 @@ impl From<&Sent> for Prompt {
     }
 }
 
-impl From<Prompt> for Sent {
+impl From<Prompt> for RequestPrompt {
     fn from(prompt: Prompt) -> Self {
         match prompt.name {
             Some(name) => Self::Named {
@@ -303,8 +303,8 @@ pub(super) struct ShardAnswer {
     pub(super) document: Option<u32>,
 }
 
-impl From<&Found> for ShardAnswer {
-    fn from(found: &Found) -> Self {
+impl From<&ShardHits> for ShardAnswer {
+    fn from(found: &ShardHits) -> Self {
         let hits = || found.hits.iter().flatten();
         Self {
             counts: found.hits.iter().map(|hits| hits.len() as u32).collect(),
@@ -347,7 +347,7 @@ impl ShardAnswer {
     ///
     /// # Errors
     /// The reason why the documents could not be encoded, or an inconsistency of the answer.
-    pub(super) fn found(self) -> Result<Found, EncodingError> {
+    pub(super) fn found(self) -> Result<ShardHits, EncodingError> {
         if let Some(message) = self.unusable {
             return Err(match self.document {
                 Some(index) => EncodingError::Text {
@@ -374,7 +374,7 @@ impl ShardAnswer {
             cut: (*cut > 0).then_some(*cut > 1),
             vector: *vector,
         };
-        Ok(Found {
+        Ok(ShardHits {
             hits: self.counts.iter().map(of_query).collect(),
             facts: self.cut.iter().zip(vectors).map(fact).collect(),
             encoded: self.encoded,

@@ -19,7 +19,7 @@ pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
 
 /// The behaviour of the encoder. A test may change it while the encoder serves.
 #[derive(Debug, Default)]
-pub struct Manner {
+pub struct Behaviour {
     /// Id of an encoder that returns only errors.
     pub broken: Option<String>,
     /// Computes the vectors instead of [`vector`].
@@ -113,7 +113,7 @@ fn space(encoder: &str, prompt: &str, foreign: bool) -> VectorSpace {
 }
 
 /// Serves every id that begins with `stub`.
-pub fn encoder(manner: &Arc<Mutex<Manner>>) -> StubEncoder {
+pub fn encoder(manner: &Arc<Mutex<Behaviour>>) -> StubEncoder {
     let (described, answered) = (Arc::clone(manner), Arc::clone(manner));
     StubEncoder::default()
         .on_get(move |request| {
@@ -142,7 +142,7 @@ pub fn encoder(manner: &Arc<Mutex<Manner>>) -> StubEncoder {
         })
 }
 
-fn encode(manner: &Manner, request: &EncodeRequest) -> Result<EncodeResponse, Status> {
+fn encode(manner: &Behaviour, request: &EncodeRequest) -> Result<EncodeResponse, Status> {
     let encoder = &request.encoder_id;
     if manner.broken.as_ref() == Some(encoder) {
         return Err(Fault::precondition("BROKEN_MODEL", "the weights are truncated").into());

@@ -43,7 +43,7 @@ use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 use uuid::Uuid;
 
-use self::{encoder::Manner, quota::Quota};
+use self::{encoder::Behaviour, quota::Quota};
 
 /// Maps transformation, seed and text to the result.
 pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
@@ -473,7 +473,7 @@ impl Drop for InFlight {
 #[derive(Clone)]
 pub struct Harness {
     pub encoder: StubEncoder,
-    manner: Arc<Mutex<Manner>>,
+    manner: Arc<Mutex<Behaviour>>,
     pub transform: StubTransform,
     pub home: Arc<tempfile::TempDir>,
 }
@@ -491,7 +491,7 @@ impl Harness {
     }
 
     /// The encoder's behaviour, which can be changed.
-    pub fn manner(&self) -> MutexGuard<'_, Manner> {
+    pub fn manner(&self) -> MutexGuard<'_, Behaviour> {
         self.manner.lock()
     }
 

@@ -7,10 +7,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use isomer_outbound::shared_limits::Spent;
+use isomer_outbound::shared_limits::Spending;
 
 use super::{
-    counters::{Ask, Counters, Granted},
+    counters::{Counters, ProcessGrant, ProcessReport},
     limit::{Inner, Slots},
 };
 use crate::queue::FleetError;
@@ -20,7 +20,7 @@ const KEPT: Duration = Duration::from_secs(1);
 /// How often a process that waits for others to return something asks again; it is also notified.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
 /// How long spending is accumulated before it is reported.
-const TOLD_AFTER: Duration = Duration::from_millis(200);
+const REPORT_AFTER: Duration = Duration::from_millis(200);
 /// Pause after a failed exchange with the broker.
 const RETRY: Duration = Duration::from_millis(500);
 /// Minimum pause between two exchanges.
@@ -45,15 +45,15 @@ struct Agent {
     renew_at: Instant,
     grow_at: Instant,
     rates_at: Instant,
-    tell_at: Instant,
+    report_at: Instant,
     retry_at: Instant,
     /// Whether the broker is unreachable.
     away: bool,
 }
 
 /// The pending exchange with the broker.
-struct Due {
-    ask: Ask,
+struct PendingExchange {
+    report: ProcessReport,
     now: bool,
     /// When to check again.
     again: Instant,
@@ -72,7 +72,7 @@ pub(super) async fn run(limit: Weak<Inner>, lease: Duration) {
         renew_at: start,
         grow_at: start,
         rates_at: start,
-        tell_at: start,
+        report_at: start,
         retry_at: start,
         away: false,
     };
@@ -88,7 +88,7 @@ pub(super) async fn run(limit: Weak<Inner>, lease: Duration) {
         agent.lose_expired(&inner);
         let due = agent.due(&inner);
         if due.now {
-            agent.exchange(&inner, due.ask).await;
+            agent.exchange(&inner, due.report).await;
             tokio::time::sleep(SPACING).await;
             continue;
         }
@@ -155,7 +155,7 @@ impl Agent {
         self.high.0
     }
 
-    fn due(&mut self, inner: &Inner) -> Due {
+    fn due(&mut self, inner: &Inner) -> PendingExchange {
         let now = Instant::now();
         let limited = inner.terms.concurrency > 0;
         let (want, keep, in_flight) = {
@@ -167,7 +167,7 @@ impl Agent {
         };
         let freed = inner.freed.swap(false, Ordering::Relaxed);
         let wanted = inner.wanted.swap(false, Ordering::Relaxed);
-        let (requests, tokens, ask) = {
+        let (requests, tokens, report) = {
             let mut local = inner.local.lock();
             local.waiters.retain(|waiter| !waiter.sender.is_closed());
             let requests = (local.waiters.len() as u64).saturating_sub(local.requests);
@@ -177,7 +177,7 @@ impl Agent {
             } else {
                 0
             };
-            let ask = Ask {
+            let report = ProcessReport {
                 me: inner.me.clone(),
                 held: self.held,
                 keep,
@@ -185,12 +185,12 @@ impl Agent {
                 requests,
                 tokens,
                 unused_requests: local.unused,
-                spent: local.untold,
+                spent: local.unreported,
                 known: local.known.clone(),
                 pause: local.pause,
                 pause_why: local.pause_why.clone(),
             };
-            (requests, tokens, ask)
+            (requests, tokens, report)
         };
         let counts = inner.terms.counts_requests();
         let reasons = [
@@ -201,10 +201,10 @@ impl Agent {
             (limited && wanted && self.held > 0, now),
             (requests + tokens > 0, self.rates_at),
             (
-                counts && (!ask.spent.is_nothing() || ask.unused_requests > 0),
-                self.tell_at,
+                counts && (!report.spent.is_nothing() || report.unused_requests > 0),
+                self.report_at,
             ),
-            (ask.pause.is_some(), now),
+            (report.pause.is_some(), now),
         ];
         let earliest = reasons.into_iter().filter(|(due, _)| *due).map(|(_, at)| at).min();
         let mut again = earliest.unwrap_or(self.renew_at).max(self.retry_at);
@@ -212,14 +212,18 @@ impl Agent {
             again = again.min(self.high.1 + KEPT + SPACING);
         }
         let due = earliest.is_some_and(|at| at <= now) && self.retry_at <= now;
-        Due { ask, now: due, again }
+        PendingExchange {
+            report,
+            now: due,
+            again,
+        }
     }
 
-    async fn exchange(&mut self, inner: &Inner, ask: Ask) {
+    async fn exchange(&mut self, inner: &Inner, report: ProcessReport) {
         let began = Instant::now();
         let lost_at = self.held_until;
         let exchanged = async {
-            let exchanging = swap(inner, self.lease, &ask);
+            let exchanging = swap(inner, self.lease, &report);
             match lost_at {
                 // A broker that does not answer must not keep a lease from ending.
                 Some(end) => tokio::time::timeout_at(end, exchanging).await.ok(),
@@ -232,7 +236,7 @@ impl Agent {
                     tracing::info!(generator = %inner.name, "the shared limits can be reached again");
                 }
                 self.away = false;
-                self.take(inner, began, &ask, granted).await;
+                self.take(inner, began, &report, granted).await;
             }
             Some(Err(error)) => {
                 if !self.away {
@@ -245,9 +249,9 @@ impl Agent {
         }
     }
 
-    async fn take(&mut self, inner: &Inner, began: Instant, ask: &Ask, granted: Granted) {
+    async fn take(&mut self, inner: &Inner, began: Instant, report: &ProcessReport, granted: ProcessGrant) {
         let limited = inner.terms.concurrency > 0;
-        let gave_back = limited && granted.held < ask.held;
+        let gave_back = limited && granted.held < report.held;
         if limited {
             self.held = granted.held;
             // A fifth of the lease is reserved for differences between clocks.
@@ -257,36 +261,36 @@ impl Agent {
         }
         self.others_wait = granted.others_wait;
         let now = Instant::now();
-        let holds = limited && (granted.held > 0 || ask.want > 0);
+        let holds = limited && (granted.held > 0 || report.want > 0);
         self.renew_at = now
             + if holds || inner.terms.budget.is_limited() {
                 self.lease / 4
             } else {
                 READ_AGAIN
             };
-        self.grow_at = if limited && ask.want > granted.held {
+        self.grow_at = if limited && report.want > granted.held {
             now + ASKED_AGAIN
         } else {
             now
         };
-        self.tell_at = now + TOLD_AFTER;
+        self.report_at = now + REPORT_AFTER;
         self.rates_at = now + granted.next.unwrap_or_default().min(READ_AGAIN);
         if !granted.paused.is_zero() {
-            inner.pause_here(granted.paused);
+            inner.pause_of_fleet(granted.paused);
         }
         let (period, spent) = granted.spent;
         {
             let mut local = inner.local.lock();
             local.requests += granted.requests;
             local.tokens += granted.tokens;
-            local.untold = local.untold.without(&ask.spent);
-            local.unused = local.unused.saturating_sub(ask.unused_requests);
-            if local.pause == ask.pause {
+            local.unreported = local.unreported.without(&report.spent);
+            local.unused = local.unused.saturating_sub(report.unused_requests);
+            if local.pause == report.pause {
                 local.pause = None;
             }
             local.known = (period, spent);
         }
-        tell_spent(inner, &spent);
+        record_spent(inner, &spent);
         inner.known.send_if_modified(|known| !std::mem::replace(known, true));
         inner.serve();
         if granted.requests == 0
@@ -295,7 +299,7 @@ impl Agent {
         {
             inner.refuse(&reached);
         }
-        let waited = std::mem::replace(&mut self.waits, limited && ask.want > granted.held);
+        let waited = std::mem::replace(&mut self.waits, limited && report.want > granted.held);
         let topic = if gave_back && granted.others_wait {
             "freed"
         } else if self.waits && !waited {
@@ -309,7 +313,7 @@ impl Agent {
     }
 }
 
-fn tell_spent(inner: &Inner, spent: &Spent) {
+fn record_spent(inner: &Inner, spent: &Spending) {
     let budget = &inner.terms.budget;
     if !budget.is_limited() {
         return;
@@ -325,7 +329,7 @@ fn tell_spent(inner: &Inner, spent: &Spent) {
 /// Makes one exchange: this process's report and requests are merged into the latest revision. If
 /// the broker's answer is lost after it has accepted, spending is reported twice. In that case a
 /// limit is reached early rather than late.
-async fn swap(inner: &Inner, lease: Duration, ask: &Ask) -> Result<Granted, FleetError> {
+async fn swap(inner: &Inner, lease: Duration, report: &ProcessReport) -> Result<ProcessGrant, FleetError> {
     let store = &inner.store;
     for attempt in 0..ATTEMPTS {
         let now = store.now().await?;
@@ -346,7 +350,7 @@ async fn swap(inner: &Inner, lease: Duration, ask: &Ask) -> Result<Granted, Flee
             }
         };
         let before = counters.clone();
-        let granted = counters.apply(now, lease, &inner.terms, ask);
+        let granted = counters.apply(now, lease, &inner.terms, report);
         if counters == before || store.swap(&inner.key, revision, written(&counters)).await? {
             return Ok(granted);
         }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use isomer_outbound::shared_limits::{Spent, TOTAL, Terms, day};
+use isomer_outbound::shared_limits::{Spending, TOTAL, Terms, day};
 use isomer_service_kit::Bucket;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub(super) struct Counters {
     requests: Level,
     tokens: Level,
     /// Spending by period.
-    spent: BTreeMap<String, Spent>,
+    spent: BTreeMap<String, Spending>,
     /// No calls begin before this time, in milliseconds at the broker.
     paused_until: u64,
     /// The generator's message when it requested the pause.
@@ -95,7 +95,7 @@ impl Level {
 
 /// The report and the requests of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Ask {
+pub(super) struct ProcessReport {
     /// Its id.
     pub(super) me: String,
     /// Number of concurrent calls that it holds, as far as it knows.
@@ -111,9 +111,9 @@ pub(super) struct Ask {
     /// Number of requests that were granted but not used.
     pub(super) unused_requests: u64,
     /// Spending since its last report.
-    pub(super) spent: Spent,
+    pub(super) spent: Spending,
     /// The spending in a period as known to it, because the broker may have lost it.
-    pub(super) known: (String, Spent),
+    pub(super) known: (String, Spending),
     /// A pause, in milliseconds from now.
     pub(super) pause: Option<u64>,
     /// The generator's message when it requested the pause.
@@ -135,9 +135,8 @@ pub struct LimitState {
     pub reached: Option<String>,
 }
 
-/// The grant to a process.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Granted {
+pub(super) struct ProcessGrant {
     /// Number of concurrent calls that it holds.
     pub(super) held: usize,
     /// Number of these that it may use: fewer if others wait for theirs.
@@ -150,7 +149,7 @@ pub(super) struct Granted {
     /// When more of the rates is available, if less than requested was granted.
     pub(super) next: Option<Duration>,
     /// The spending of all processes in the current period.
-    pub(super) spent: (String, Spent),
+    pub(super) spent: (String, Spending),
     /// The remaining pause.
     pub(super) paused: Duration,
 }
@@ -171,25 +170,26 @@ impl Counters {
     }
 
     /// Merges the report of a process, and grants what the terms permit.
-    pub(super) fn apply(&mut self, now: u64, lease: Duration, terms: &Terms, ask: &Ask) -> Granted {
-        self.holders.retain(|id, holder| holder.expires > now || *id == ask.me);
-        if let Some(until) = ask.pause.map(|pause| now.saturating_add(pause))
+    pub(super) fn apply(&mut self, now: u64, lease: Duration, terms: &Terms, report: &ProcessReport) -> ProcessGrant {
+        self.holders
+            .retain(|id, holder| holder.expires > now || *id == report.me);
+        if let Some(until) = report.pause.map(|pause| now.saturating_add(pause))
             && until > self.paused_until
         {
             self.paused_until = until;
-            self.paused_why.clone_from(&ask.pause_why);
+            self.paused_why.clone_from(&report.pause_why);
         }
         self.concurrency = terms.concurrency;
         let paused = Duration::from_millis(self.paused_until.saturating_sub(now));
-        let spent = self.spend(now, terms, ask);
-        let (held, usable, others_wait) = self.slots(now, lease, terms, ask);
+        let spent = self.spend(now, terms, report);
+        let (held, usable, others_wait) = self.slots(now, lease, terms, report);
         let opens = self.opens_in(now);
         let (requests, tokens, next) = if !paused.is_zero() {
             (0, 0, Some(paused))
         } else if terms.budget.is_limited() && !opens.is_zero() {
             (0, 0, Some(opens))
         } else {
-            self.rates(now, terms, ask, &spent)
+            self.rates(now, terms, report, &spent)
         };
         let period = terms.budget.period(now);
         let account = self.spent.entry(period.clone()).or_default();
@@ -201,7 +201,7 @@ impl Counters {
             .reached(account)
             .or_else(|| terms.budget.requests_reached(account));
         self.reached = reached.map(|reached| (reached.what, period.clone()));
-        Granted {
+        ProcessGrant {
             held,
             usable,
             others_wait,
@@ -234,18 +234,18 @@ impl Counters {
         self.holders.remove(me);
     }
 
-    fn spend(&mut self, now: u64, terms: &Terms, ask: &Ask) -> Spent {
+    fn spend(&mut self, now: u64, terms: &Terms, report: &ProcessReport) -> Spending {
         let period = terms.budget.period(now);
         let account = self.spent.entry(period.clone()).or_default();
-        if ask.known.0 == period {
-            *account = account.at_least(&ask.known.1);
+        if report.known.0 == period {
+            *account = account.at_least(&report.known.1);
         }
-        account.prompt_tokens += ask.spent.prompt_tokens;
-        account.generated_tokens += ask.spent.generated_tokens;
+        account.prompt_tokens += report.spent.prompt_tokens;
+        account.generated_tokens += report.spent.generated_tokens;
         if terms.counts_requests() {
-            account.requests = account.requests.saturating_sub(ask.unused_requests);
+            account.requests = account.requests.saturating_sub(report.unused_requests);
         } else {
-            account.requests += ask.spent.requests;
+            account.requests += report.spent.requests;
         }
         let account = *account;
         while self.spent.len() > PERIODS {
@@ -256,38 +256,38 @@ impl Counters {
         account
     }
 
-    fn slots(&mut self, now: u64, lease: Duration, terms: &Terms, ask: &Ask) -> (usize, usize, bool) {
+    fn slots(&mut self, now: u64, lease: Duration, terms: &Terms, report: &ProcessReport) -> (usize, usize, bool) {
         if terms.concurrency == 0 {
-            self.holders.remove(&ask.me);
+            self.holders.remove(&report.me);
             return (usize::MAX, usize::MAX, false);
         }
-        let mine = self.holders.entry(ask.me.clone()).or_insert_with(|| Holder {
+        let mine = self.holders.entry(report.me.clone()).or_insert_with(|| Holder {
             since: now,
             ..Holder::default()
         });
-        if mine.want == 0 && ask.want > 0 && ask.held == 0 {
+        if mine.want == 0 && report.want > 0 && report.held == 0 {
             mine.since = now;
         }
-        mine.want = ask.want;
+        mine.want = report.want;
         mine.expires = now.saturating_add(millis(lease));
         // Calls that are neither in flight nor imminent are returned.
-        mine.slots = ask.held.min(ask.keep);
+        mine.slots = report.held.min(report.keep);
         self.next_turns(now);
         let mut order: Vec<(&String, &Holder)> = self.holders.iter().collect();
         order.sort_by_key(|(id, holder)| (holder.since, *id));
         let wants: Vec<usize> = order.iter().map(|(_, holder)| holder.want).collect();
         let shares = shares(terms.concurrency, &wants);
-        let waits = |(at, (id, holder)): (usize, &(&String, &Holder))| **id != ask.me && holder.slots < shares[at];
+        let waits = |(at, (id, holder)): (usize, &(&String, &Holder))| **id != report.me && holder.slots < shares[at];
         let others_wait = order.iter().enumerate().any(waits);
-        let at = order.iter().position(|(id, _)| **id == ask.me);
+        let at = order.iter().position(|(id, _)| **id == report.me);
         let share = at.map_or(0, |at| shares[at]);
         let others: usize = order
             .iter()
-            .filter(|(id, _)| **id != ask.me)
+            .filter(|(id, _)| **id != report.me)
             .map(|(_, holder)| holder.slots)
             .sum();
         let opens = self.opens_at <= now;
-        let Some(mine) = self.holders.get_mut(&ask.me) else {
+        let Some(mine) = self.holders.get_mut(&report.me) else {
             return (0, 0, others_wait);
         };
         if opens && share > mine.slots {
@@ -311,12 +311,18 @@ impl Counters {
         }
     }
 
-    fn rates(&mut self, now: u64, terms: &Terms, ask: &Ask, spent: &Spent) -> (u64, u64, Option<Duration>) {
+    fn rates(
+        &mut self,
+        now: u64,
+        terms: &Terms,
+        report: &ProcessReport,
+        spent: &Spending,
+    ) -> (u64, u64, Option<Duration>) {
         let left = terms.budget.requests_left(spent);
         let (requests, first) = self
             .requests
-            .take(terms.requests_per_second, now, ask.requests.min(left));
-        let (tokens, second) = self.tokens.take(terms.tokens_per_second, now, ask.tokens);
+            .take(terms.requests_per_second, now, report.requests.min(left));
+        let (tokens, second) = self.tokens.take(terms.tokens_per_second, now, report.tokens);
         let next = match (first, second) {
             (Some(first), Some(second)) => Some(first.min(second)),
             (first, second) => first.or(second),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use isomer_outbound::shared_limits::{NoTurn, Reached, SharedLimit, Spent, Terms};
+use isomer_outbound::shared_limits::{Denial, ReachedLimit, SharedLimit, Spending, Terms};
 use isomer_service_kit::priority::{Line, Urgency};
 use parking_lot::Mutex;
 use tokio::{
@@ -26,7 +26,7 @@ const LONGEST_REASON: usize = 200;
 /// A call that waits for the rates.
 pub(super) struct Waiter {
     pub(super) tokens: u64,
-    pub(super) sender: oneshot::Sender<Result<(), NoTurn>>,
+    pub(super) sender: oneshot::Sender<Result<(), Denial>>,
 }
 
 /// Calls of this process at the limited server. One lock protects both the start of calls and the
@@ -51,9 +51,9 @@ pub(super) struct Local {
     /// Requests granted to callers that left, to be returned.
     pub(super) unused: u64,
     /// Spending that is not reported yet.
-    pub(super) untold: Spent,
+    pub(super) unreported: Spending,
     /// The last known spending of all processes, and its period.
-    pub(super) known: (String, Spent),
+    pub(super) known: (String, Spending),
     /// A pause to report, in milliseconds.
     pub(super) pause: Option<u64>,
     /// The generator's message when it requested the pause.
@@ -125,6 +125,18 @@ impl Inner {
         })
     }
 
+    /// Makes callers of this process wait, because another process was asked for a pause.
+    pub(super) fn pause_of_fleet(&self, pause: Duration) {
+        let is_news = self.pause_left().is_zero();
+        if self.pause_here(pause) && is_news {
+            tracing::info!(
+                generator = %self.name,
+                seconds = pause.as_secs_f64(),
+                "the generator has asked another process for a pause: no call begins before its end"
+            );
+        }
+    }
+
     /// Sets the number of calls that may be in flight from now on.
     pub(super) fn set_usable(&self, usable: usize) {
         let before = std::mem::replace(&mut self.slots.lock().usable, usable);
@@ -180,11 +192,11 @@ impl Inner {
     }
 
     /// Refuses all waiting calls.
-    pub(super) fn refuse(&self, reached: &Reached) {
+    pub(super) fn refuse(&self, reached: &ReachedLimit) {
         let mut local = self.local.lock();
         while let Some(waiter) = local.waiters.pop() {
             // The caller may have left.
-            let _ = waiter.sender.send(Err(NoTurn::Spent(reached.clone())));
+            let _ = waiter.sender.send(Err(Denial::Spent(reached.clone())));
         }
     }
 }
@@ -207,23 +219,23 @@ impl Limit {
         Self { inner }
     }
 
-    async fn pause_over(&self, patience: Duration) -> Result<(), NoTurn> {
+    async fn pause_over(&self, patience: Duration) -> Result<(), Denial> {
         loop {
             let left = self.inner.pause_left();
             if left.is_zero() {
                 return Ok(());
             }
             if left > patience {
-                return Err(NoTurn::Paused(left));
+                return Err(Denial::Paused(left));
             }
             tokio::time::sleep(left).await;
         }
     }
 
     /// The budget limit that is reached, as far as is known here.
-    fn spent(&self) -> Option<Reached> {
+    fn spent(&self) -> Option<ReachedLimit> {
         let local = self.inner.local.lock();
-        self.inner.terms.budget.reached(&local.known.1.plus(&local.untold))
+        self.inner.terms.budget.reached(&local.known.1.plus(&local.unreported))
     }
 }
 
@@ -263,7 +275,7 @@ impl SharedLimit for Limit {
         self.inner.lost.subscribe()
     }
 
-    fn turn<'a>(&'a self, tokens: u64, urgency: &'a Urgency, patience: Duration) -> BoxFuture<'a, Result<(), NoTurn>> {
+    fn turn<'a>(&'a self, tokens: u64, urgency: &'a Urgency, patience: Duration) -> BoxFuture<'a, Result<(), Denial>> {
         async move {
             let inner = &self.inner;
             let mut known = inner.known.subscribe();
@@ -273,7 +285,7 @@ impl SharedLimit for Limit {
             loop {
                 self.pause_over(patience).await?;
                 if let Some(reached) = self.spent() {
-                    return Err(NoTurn::Spent(reached));
+                    return Err(Denial::Spent(reached));
                 }
                 if granted {
                     return Ok(());
@@ -304,10 +316,10 @@ impl SharedLimit for Limit {
             && self.spent().is_none()
     }
 
-    fn pay(&self, spent: &Spent) {
+    fn pay(&self, spent: &Spending) {
         {
             let mut local = self.inner.local.lock();
-            local.untold = local.untold.plus(spent);
+            local.unreported = local.unreported.plus(spent);
         }
         self.inner.wake.notify_one();
     }
@@ -335,8 +347,8 @@ impl SharedLimit for Limit {
         inner.wake.notify_one();
         let inner = Arc::clone(inner);
         tokio::spawn(async move {
-            let told = serde_json::to_vec(&left).unwrap_or_default().into();
-            if let Err(error) = inner.store.announce("paused", &inner.key, told).await {
+            let left_bytes = serde_json::to_vec(&left).unwrap_or_default().into();
+            if let Err(error) = inner.store.announce("paused", &inner.key, left_bytes).await {
                 tracing::warn!(%error, "cannot announce a pause; other processes find it in the shared counters");
             }
             let lanes = inner.store.pause_lanes(&inner.key, inner.pause_left());

@@ -41,14 +41,14 @@ use store::{BrokerStore, CounterStore};
 /// Maximum lease of concurrent calls.
 const LONGEST_LEASE: Duration = Duration::from_secs(15);
 
-type Open = Arc<Mutex<HashMap<String, Vec<Weak<Inner>>>>>;
+type OpenLimits = Arc<Mutex<HashMap<String, Vec<Weak<Inner>>>>>;
 
 /// The limits of this process. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Limits {
     store: Arc<dyn CounterStore>,
     lease: Duration,
-    open: Open,
+    open: OpenLimits,
     _listening: Arc<[AbortOnDropHandle<()>]>,
 }
 
@@ -59,7 +59,7 @@ impl Limits {
     /// If the broker refuses.
     pub async fn connect(queue: &Queue) -> Result<Self, FleetError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
-        let open = Open::default();
+        let open = OpenLimits::default();
         let mut paused = queue.subscribe("paused").await?;
         let mut freed = queue.subscribe("freed").await?;
         let mut waits = queue.subscribe("waits").await?;
@@ -72,7 +72,7 @@ impl Limits {
                         continue;
                     };
                     for limit in opened(&open, key.as_str()) {
-                        limit.pause_here(Duration::from_millis(millis));
+                        limit.pause_of_fleet(Duration::from_millis(millis));
                     }
                 }
             })
@@ -81,7 +81,7 @@ impl Limits {
             let open = Arc::clone(&open);
             tokio::spawn(async move {
                 loop {
-                    let (message, tell): (_, fn(&Inner)) = tokio::select! {
+                    let (message, update): (_, fn(&Inner)) = tokio::select! {
                         message = freed.next() => (message, Inner::freed),
                         message = waits.next() => (message, Inner::wanted),
                     };
@@ -89,7 +89,7 @@ impl Limits {
                     let Some(message) = message else { return };
                     let Some((key, _)) = about(message) else { continue };
                     for limit in opened(&open, key.as_str()) {
-                        tell(&limit);
+                        update(&limit);
                     }
                 }
             })
@@ -153,7 +153,7 @@ pub(crate) async fn states(queue: &Queue, keys: &BTreeSet<&str>) -> Result<BTree
     Ok(states)
 }
 
-fn opened(open: &Open, key: &str) -> Vec<Arc<Inner>> {
+fn opened(open: &OpenLimits, key: &str) -> Vec<Arc<Inner>> {
     let open = open.lock();
     open.get(key).into_iter().flatten().filter_map(Weak::upgrade).collect()
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
-use isomer_outbound::shared_limits::{Budget, NoTurn, Per, SharedLimit, Spent, Terms};
+use isomer_outbound::shared_limits::{Budget, Denial, Per, SharedLimit, Spending, Terms};
 use isomer_service_kit::priority::{Priority, Urgency};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -428,7 +428,7 @@ async fn a_pause_holds_for_every_process_and_then_ends() {
     // A process that begins later reads it from the counters.
     let third = store.process(Terms::default());
     let refused = turn(&second, 1).await.unwrap_err();
-    assert!(matches!(refused, NoTurn::Paused(left) if left > Duration::from_millis(1900)));
+    assert!(matches!(refused, Denial::Paused(left) if left > Duration::from_millis(1900)));
     for process in [&first, &second, &third] {
         turn(process, 60).await.unwrap();
         assert!(began.elapsed() >= Duration::from_millis(1990), "{:?}", began.elapsed());
@@ -454,7 +454,7 @@ async fn a_budget_holds_over_all_processes_and_survives_a_wiped_broker() {
         for process in &processes {
             match process.limit.turn(1, &urgency, PATIENCE).await {
                 Ok(()) => went += 1,
-                Err(NoTurn::Spent(reached)) => {
+                Err(Denial::Spent(reached)) => {
                     assert_eq!((reached.field, &*reached.what), ("requests", "5 of 5 requests"));
                 }
                 Err(paused) => panic!("{paused:?}"),
@@ -475,7 +475,7 @@ async fn a_budget_holds_over_all_processes_and_survives_a_wiped_broker() {
     });
     let (first, second) = (store.process(tokens), store.process(tokens));
     first.limit.turn(1, &urgency, PATIENCE).await.unwrap();
-    first.limit.pay(&Spent {
+    first.limit.pay(&Spending {
         requests: 1,
         prompt_tokens: 60,
         generated_tokens: 40,
@@ -483,7 +483,7 @@ async fn a_budget_holds_over_all_processes_and_survives_a_wiped_broker() {
     sleep(Duration::from_secs(11)).await;
     for process in [&first, &second] {
         let spent = process.limit.turn(1, &urgency, PATIENCE).await.unwrap_err();
-        assert!(matches!(spent, NoTurn::Spent(reached) if reached.field == "tokens"));
+        assert!(matches!(spent, Denial::Spent(reached) if reached.field == "tokens"));
     }
     sleep(Duration::from_secs(86_400)).await;
     for process in [&first, &second] {

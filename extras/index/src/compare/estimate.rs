@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use isomer_scoring::evidence::{clusters::clusters, interval::Resampled, resample::Clusters};
+use isomer_scoring::evidence::{clusters::clusters, interval::ResampledDifference, resample::Clusters};
 use isomer_stats::mean;
 
 use super::Query;
@@ -56,7 +56,7 @@ pub(super) fn estimate(values: &[f64], clusters: &[u32], range: (f64, f64), resa
             sum / total * 100.0
         })
         .collect();
-    let found = Resampled::new(centre * 100.0, &resampled, drawn.len(), drawn.effective() - 1.0);
+    let found = ResampledDifference::new(centre * 100.0, &resampled, drawn.len(), drawn.effective() - 1.0);
     Estimate {
         mean: centre,
         interval: found.map(|found| {

@@ -36,22 +36,27 @@ pub struct Draft {
     pub documents: Vec<(String, Team)>,
 }
 
-/// Drafts for every query, `impressions` per query. `first` and `second` contain a list for each
+/// The settings of [`drafts`].
+#[derive(Debug, Clone, Copy)]
+pub struct DraftSettings {
+    /// Documents of a list.
+    pub k: usize,
+    /// Lists of each query.
+    pub impressions: usize,
+    pub seed: u64,
+}
+
+/// Drafts for every query. `first` and `second` contain a list for each
 /// query.
-pub fn drafts(
-    queries: &[Query],
-    first: &[Vec<String>],
-    second: &[Vec<String>],
-    (k, impressions, seed): (usize, usize, u64),
-) -> Vec<Draft> {
-    let mut all = Vec::with_capacity(queries.len() * impressions);
+pub fn drafts(queries: &[Query], first: &[Vec<String>], second: &[Vec<String>], settings: DraftSettings) -> Vec<Draft> {
+    let mut all = Vec::with_capacity(queries.len() * settings.impressions);
     for ((query, a), b) in queries.iter().zip(first).zip(second) {
-        for number in 0..impressions {
-            let coins = &mut coins(seed, all.len());
+        for number in 0..settings.impressions {
+            let coins = &mut coins(settings.seed, all.len());
             all.push(Draft {
                 impression: format!("{}/{number}", query.id),
                 query: query.id.clone(),
-                documents: team_draft(a, b, k, coins),
+                documents: team_draft(a, b, settings.k, coins),
             });
         }
     }

@@ -17,7 +17,7 @@ use std::{collections::HashMap, time::Duration};
 
 use isomer_scoring::metric::{
     overlap::{PERSISTENCE, overlap_at, rank_biased_overlap},
-    ranking::{Judgements, QueryMetrics, Retrieved, query_metrics},
+    ranking::{Judgements, QueryMetrics, RetrievedDocument, query_metrics},
 };
 use isomer_stats::mean;
 
@@ -74,7 +74,7 @@ pub struct Measure {
 
 /// One of the two collections.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Searched {
+pub struct CollectionResult {
     pub name: String,
     pub mark: Mark,
     /// Whether its search compares all vectors.
@@ -104,9 +104,9 @@ pub struct PerQuery {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct Comparison {
     /// The collections.
-    pub sides: [Searched; 2],
+    pub sides: [CollectionResult; 2],
     /// Number of documents in a list.
     pub k: usize,
     pub queries: usize,
@@ -169,7 +169,7 @@ pub async fn compare(
     queries: &[Query],
     qrels: Option<&Qrels>,
     settings: Settings,
-) -> Result<Compared> {
+) -> Result<Comparison> {
     check(queries, qrels)?;
     let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
     let one = lists(first, &texts, settings).await?;
@@ -178,7 +178,7 @@ pub async fn compare(
 }
 
 /// Compares two results for the same queries; each has a list for each query.
-pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>, settings: Settings) -> Compared {
+pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>, settings: Settings) -> Comparison {
     let clusters = estimate::clusters_of(queries);
     let mut per_query = Vec::with_capacity(queries.len());
     for (at, query) in queries.iter().enumerate() {
@@ -217,7 +217,7 @@ pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>
     let judged = per_query.iter().filter(|query| query.relevance.is_some()).count();
     let mut measures = Vec::new();
     if judged > 0 {
-        for (at, (name, _)) in rules::Of::ALL.iter().enumerate() {
+        for (at, (name, _)) in rules::RelevanceMeasure::ALL.iter().enumerate() {
             let of_side = |side: usize| {
                 let values = per_query
                     .iter()
@@ -232,14 +232,14 @@ pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>
             });
         }
     }
-    let side = |lists: &Lists, at: usize| Searched {
+    let side = |lists: &Lists, at: usize| CollectionResult {
         index_recall: lists
             .exact
             .is_some()
             .then(|| over(&|query: &PerQuery| query.index_recall[at], (0.0, 1.0))),
         ..lists.searched.clone()
     };
-    Compared {
+    Comparison {
         sides: [side(one, 0), side(other, 1)],
         k: settings.k,
         queries: queries.len(),
@@ -252,13 +252,13 @@ pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>
 }
 
 /// Hits in the form that the metrics expect: in the order of the index, whatever its scores.
-fn retrieved(hits: &[Hit]) -> Vec<Retrieved<'_>> {
+fn retrieved(hits: &[Hit]) -> Vec<RetrievedDocument<'_>> {
     let count = hits.len();
     #[allow(clippy::cast_precision_loss)]
     let score = |rank: usize| (count - rank) as f64;
     hits.iter()
         .enumerate()
-        .map(|(rank, hit)| Retrieved {
+        .map(|(rank, hit)| RetrievedDocument {
             id: &hit.document,
             score: score(rank),
         })

@@ -2,8 +2,8 @@
 //!
 //! The judge rates the similarity in meaning of query and document, from 0 to 5 (PTEB's scale).
 //! That is not relevance, and the judge makes errors. So its ratings are not judgements, and no
-//! rule of the gate uses them. If there are judgements too, [`Rated::agreement`] shows how often
-//! the judge rates a relevant document above another one.
+//! rule of the gate uses them. If there are judgements too, [`RelevanceRatings::agreement`] shows
+//! how often the judge rates a relevant document above another one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -41,7 +41,7 @@ pub struct Judge {
 
 /// The result of the ratings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rated {
+pub struct RelevanceRatings {
     /// The model.
     pub judge: String,
     /// Number of rated pairs of query and document.
@@ -119,7 +119,7 @@ pub async fn rate(
     texts: &HashMap<String, String>,
     qrels: Option<&Qrels>,
     settings: Settings,
-) -> Result<Rated> {
+) -> Result<RelevanceRatings> {
     let mut asked: Vec<(usize, &str, &str)> = Vec::new();
     for at in 0..queries.len() {
         let all = one.hits[at].iter().chain(&other.hits[at]);
@@ -183,7 +183,7 @@ pub async fn rate(
                 .collect()
         })
         .collect();
-    Ok(Rated {
+    Ok(RelevanceRatings {
         judge: named,
         pairs: asked.len() - unrated,
         unrated,

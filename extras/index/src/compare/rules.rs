@@ -10,12 +10,11 @@ use isomer_stats::gate::{
     items::{Cluster, Evidence, Stratum, decide_items},
 };
 
-use super::{Compared, PerQuery};
+use super::{Comparison, PerQuery};
 use crate::error::{IndexError, Result};
 
-/// A measure of relevance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum RelevanceMeasure {
     /// nDCG at k.
     Ndcg,
     /// Recall of relevant documents at k.
@@ -24,7 +23,7 @@ pub enum Of {
     Mrr,
 }
 
-impl Of {
+impl RelevanceMeasure {
     /// All measures, with their names.
     pub const ALL: [(&'static str, Self); 3] = [("ndcg", Self::Ndcg), ("recall", Self::Recall), ("mrr", Self::Mrr)];
 
@@ -46,7 +45,7 @@ pub enum RuleLimit {
         /// Points, 0 to 100.
         points: f64,
         /// The measure.
-        of: Of,
+        of: RelevanceMeasure,
     },
     /// At least this percentage of the first k documents is the same.
     MinOverlap(f64),
@@ -55,7 +54,7 @@ pub enum RuleLimit {
 }
 
 /// The limits by name. `max_drop` is the name that rules of a check have for a margin.
-const LIMITS: [(&str, fn(f64, Of) -> RuleLimit); 4] = [
+const LIMITS: [(&str, fn(f64, RelevanceMeasure) -> RuleLimit); 4] = [
     ("margin", |points, of| RuleLimit::MaxDrop { points, of }),
     ("max_drop", |points, of| RuleLimit::MaxDrop { points, of }),
     ("min_overlap", |percent, _| RuleLimit::MinOverlap(percent)),
@@ -72,8 +71,13 @@ impl FromStr for RuleLimit {
         let keys: Vec<&str> = LIMITS.iter().map(|(name, _)| *name).chain(["of"]).collect();
         let given = KeyValues::read(text, &keys, EXAMPLE)?;
         let (kind, value) = given.limit(&LIMITS, EXAMPLE)?;
-        let of = given.choice("of", "measure", Of::ALL.map(|(_, of)| of), Of::name)?;
-        let rule = kind(value, of.unwrap_or(Of::Ndcg));
+        let of = given.choice(
+            "of",
+            "measure",
+            RelevanceMeasure::ALL.map(|(_, of)| of),
+            RelevanceMeasure::name,
+        )?;
+        let rule = kind(value, of.unwrap_or(RelevanceMeasure::Ndcg));
         if of.is_some() && !matches!(rule, Self::MaxDrop { .. }) {
             return Err("`of` names a measure of relevance, which this limit does not have; leave it out".to_owned());
         }
@@ -133,10 +137,10 @@ pub struct GateResult {
 /// # Errors
 /// If a rule needs judgements or an exact search that the comparison lacks, or `alpha` is not
 /// between 0 and 0.5.
-pub fn decide(compared: &Compared, rules: &[RuleLimit], alpha: f64) -> Result<Option<GateResult>> {
+pub fn decide(comparison: &Comparison, rules: &[RuleLimit], alpha: f64) -> Result<Option<GateResult>> {
     let results: Vec<RuleResult> = rules
         .iter()
-        .map(|rule| one(compared, *rule, alpha))
+        .map(|rule| one(comparison, *rule, alpha))
         .collect::<Result<_>>()?;
     Ok(
         Verdict::of_all(results.iter().map(|result| result.verdict)).map(|verdict| GateResult {
@@ -171,9 +175,9 @@ fn refused(message: String, hint: &'static str) -> IndexError {
     }
 }
 
-fn one(compared: &Compared, rule: RuleLimit, alpha: f64) -> Result<RuleResult> {
-    check(rule, compared.judged > 0)?;
-    let per_query = &compared.per_query;
+fn one(comparison: &Comparison, rule: RuleLimit, alpha: f64) -> Result<RuleResult> {
+    check(rule, comparison.judged > 0)?;
+    let per_query = &comparison.per_query;
     let (values, range, limit) = match rule {
         RuleLimit::MaxDrop { points, of } => {
             let drop = |query: &PerQuery| {
@@ -192,8 +196,8 @@ fn one(compared: &Compared, rule: RuleLimit, alpha: f64) -> Result<RuleResult> {
             Limit::at_least(percent),
         ),
         RuleLimit::MinIndexRecall(percent) => {
-            if compared.sides.iter().any(|side| side.index_recall.is_none()) {
-                let side = compared.sides.iter().find(|side| side.index_recall.is_none());
+            if comparison.sides.iter().any(|side| side.index_recall.is_none()) {
+                let side = comparison.sides.iter().find(|side| side.index_recall.is_none());
                 return Err(refused(
                     format!(
                         "{} cannot be searched exactly, so that the recall of its index is not known",
@@ -223,7 +227,7 @@ fn one(compared: &Compared, rule: RuleLimit, alpha: f64) -> Result<RuleResult> {
     };
     let decision = decide_items(limit, alpha, &[stratum])?;
     Ok(RuleResult {
-        title: rule.title(compared.k),
+        title: rule.title(comparison.k),
         verdict: decision.verdict,
         estimate: decision.estimate,
         bounds: decision.low.zip(decision.high),
@@ -255,8 +259,8 @@ mod tests {
     fn rules_are_read_and_wrong_ones_say_what_to_write() {
         let drop = |points, of| RuleLimit::MaxDrop { points, of };
         for (text, wanted) in [
-            ("margin=2", drop(2.0, Of::Ndcg)),
-            ("max_drop = 1.5, of = recall", drop(1.5, Of::Recall)),
+            ("margin=2", drop(2.0, RelevanceMeasure::Ndcg)),
+            ("max_drop = 1.5, of = recall", drop(1.5, RelevanceMeasure::Recall)),
             ("min_overlap=80", RuleLimit::MinOverlap(80.0)),
             ("min_index_recall=95", RuleLimit::MinIndexRecall(95.0)),
         ] {
@@ -266,11 +270,11 @@ mod tests {
             ("margin", "KEY=VALUE"),
             ("margin=-1", "from 0 to 100"),
             ("margin=nan", "a number"),
-            ("margin=1,min_overlap=2", "second limit"),
-            ("of=ndcg", "no limit"),
+            ("margin=1,min_overlap=2", "second"),
+            ("of=ndcg", "limit"),
             ("margin=1,of=map", "ndcg, recall, mrr"),
-            ("min_overlap=80,of=mrr", "leave it out"),
-            ("drop=1", "unknown key `drop`"),
+            ("min_overlap=80,of=mrr", "leave"),
+            ("drop=1", "`drop`"),
         ] {
             let error = text.parse::<RuleLimit>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

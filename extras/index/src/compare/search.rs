@@ -7,7 +7,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{Searched, Settings, Side};
+use super::{CollectionResult, Settings, Side};
 use crate::{
     chunk::Chunking,
     error::{IndexError, Result},
@@ -23,7 +23,7 @@ const MOST_ROWS: usize = 4_096;
 /// The search results for each query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lists {
-    pub(super) searched: Searched,
+    pub(super) searched: CollectionResult,
     /// Results of the index, best first.
     pub(super) hits: Vec<Vec<Hit>>,
     /// Results of an exact search; `None` if the store does not support it, or none was requested.
@@ -80,7 +80,7 @@ pub async fn lists(side: Side<'_>, texts: &[&str], settings: Settings) -> Result
             .unwrap_or_default()
     };
     Ok(Lists {
-        searched: Searched {
+        searched: CollectionResult {
             name: store.name().to_owned(),
             exact: store.is_exact(),
             times: [at(50), at(99)],

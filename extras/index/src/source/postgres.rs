@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, PgPool, Row};
 
 use super::{Columns, Document, Payload, joined};
 use crate::{
-    address::Place,
+    address::StoreAddress,
     error::{IndexError, Result},
     retry,
     sql::{self, Name, failed, literal, quoted},
@@ -40,7 +40,7 @@ impl Rows {
     /// # Errors
     /// If the address or a name cannot be used.
     pub fn open(address: &str, query: Option<&str>, columns: Columns, patience: Duration) -> Result<Self> {
-        let place = Place::read("source", address)?;
+        let place = StoreAddress::read("source", address)?;
         let from = match (query, &place.fragment) {
             (Some(query), None) => format!("({}) AS", query.trim().trim_end_matches(';')),
             (None, Some(table)) => Name::table("source", table)?.quoted,

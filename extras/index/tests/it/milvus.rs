@@ -19,7 +19,7 @@ use messages::*;
 
 /// A stored row: its texts by field, its payload and its vector.
 #[derive(Clone, Default)]
-struct Stored {
+struct StoredRow {
     texts: BTreeMap<String, String>,
     payload: Vec<u8>,
     vector: Vec<f32>,
@@ -31,7 +31,7 @@ struct Collection {
     properties: BTreeMap<String, String>,
     indexes: Vec<String>,
     loaded: bool,
-    rows: BTreeMap<String, Stored>,
+    rows: BTreeMap<String, StoredRow>,
 }
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ fn value<T: serde::de::DeserializeOwned>(text: &str) -> (T, &str) {
 }
 
 /// Whether a row fulfils an expression, as runs write them.
-fn fulfils(mut expression: &str, row: &Stored) -> bool {
+fn fulfils(mut expression: &str, row: &StoredRow) -> bool {
     let mut fulfilled = true;
     while !expression.is_empty() {
         let (field, rest) = expression.split_once(' ').unwrap();
@@ -123,7 +123,7 @@ fn upsert(state: &mut State, call: &Upsert) -> Result<(), Status> {
         return Err(failed(8));
     }
     let collection = state.find(&call.collection_name)?;
-    let mut rows = vec![Stored::default(); call.num_rows as usize];
+    let mut rows = vec![StoredRow::default(); call.num_rows as usize];
     for column in &call.fields_data {
         let own = collection.fields.iter().find(|field| field.name == column.field_name);
         assert_eq!(own.unwrap().data_type, column.data_type, "{}", column.field_name);
@@ -155,7 +155,7 @@ fn upsert(state: &mut State, call: &Upsert) -> Result<(), Status> {
     Ok(())
 }
 
-fn columns(collection: &Collection, rows: &[&Stored], fields: &[String]) -> Vec<FieldData> {
+fn columns(collection: &Collection, rows: &[&StoredRow], fields: &[String]) -> Vec<FieldData> {
     let read = collection
         .fields
         .iter()
@@ -207,11 +207,11 @@ fn query(state: &mut State, call: &Query) -> Result<Vec<FieldData>, Status> {
     let limit = call.query_params.iter().find(|param| param.key == "limit");
     let limit = limit.map_or(usize::MAX, |limit| limit.value.parse().unwrap());
     let rows = collection.rows.values().filter(|row| fulfils(&call.expr, row));
-    let rows: Vec<&Stored> = rows.take(limit).collect();
+    let rows: Vec<&StoredRow> = rows.take(limit).collect();
     Ok(columns(collection, &rows, &call.output_fields))
 }
 
-fn search(state: &mut State, call: &Search) -> Result<Option<Found>, Status> {
+fn search(state: &mut State, call: &Search) -> Result<Option<SearchData>, Status> {
     let collection = state.find(&call.collection_name)?;
     if !collection.loaded {
         return Err(failed(101));
@@ -224,15 +224,15 @@ fn search(state: &mut State, call: &Search) -> Result<Option<Found>, Status> {
     let sought = Placeholders::decode(call.placeholder_group.as_slice()).unwrap();
     let floats = sought.placeholders[0].values[0].as_chunks::<4>().0;
     let sought: Vec<f32> = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-    let mut found: Vec<(f32, &Stored)> = collection
+    let mut found: Vec<(f32, &StoredRow)> = collection
         .rows
         .values()
         .map(|row| (cosine(&sought, &row.vector), row))
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found.truncate(param("topk").parse().unwrap());
-    let rows: Vec<&Stored> = found.iter().map(|(_, row)| *row).collect();
-    Ok(Some(Found {
+    let rows: Vec<&StoredRow> = found.iter().map(|(_, row)| *row).collect();
+    Ok(Some(SearchData {
         fields_data: columns(collection, &rows, &call.output_fields),
         scores: found.iter().map(|(score, _)| *score).collect(),
     }))

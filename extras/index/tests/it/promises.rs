@@ -8,7 +8,7 @@ use isomer_index::{
     digest,
     encode::{Additional, AdditionalVectors},
     run::Settings,
-    verify::{self, Verified},
+    verify::{self, IndexReport},
 };
 use isomer_stubs::encoder::StubEncoder;
 
@@ -23,7 +23,7 @@ const EVERYTHING: verify::Settings = verify::Settings {
     tolerance: 1e-4,
 };
 
-async fn check(path: &std::path::Path, address: &str, stub: &StubEncoder) -> Result<Verified, IndexError> {
+async fn check(path: &std::path::Path, address: &str, stub: &StubEncoder) -> Result<IndexReport, IndexError> {
     verify::verify(
         Some(&source(path)),
         open(address).as_ref(),

@@ -6,7 +6,7 @@ use backon::{ExponentialBuilder, Retryable};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use isomer_outbound::{
-    body::{self, Unread},
+    body::{self, BodyError},
     client,
     said::cause,
     secret::bearer,
@@ -181,7 +181,7 @@ impl Client {
         let mut answer = self.answer(doing, request, tries).await?;
         let body = match body::read(&mut answer, MOST_ANSWER).await {
             Ok(body) => body,
-            Err(Unread::Broken(error)) => return Err(unavailable(doing, cause(&error))),
+            Err(BodyError::Broken(error)) => return Err(unavailable(doing, cause(&error))),
             Err(error) => return Err(unreadable(doing, error.to_string())),
         };
         serde_json::from_slice(&body).map_err(|error| unreadable(doing, error.to_string()))
@@ -207,10 +207,10 @@ impl Client {
 async fn refusal(doing: &str, mut answer: Response) -> RegistryError {
     let status = answer.status();
     let body = body::read_by_status(&mut answer, MOST_ANSWER).await.unwrap_or_default();
-    let told: ErrorBody = serde_json::from_slice(&body).unwrap_or_default();
-    let message = match told.message.is_empty() {
+    let error_body: ErrorBody = serde_json::from_slice(&body).unwrap_or_default();
+    let message = match error_body.message.is_empty() {
         true => String::from_utf8_lossy(&body).into_owned(),
-        false => told.message,
+        false => error_body.message,
     };
     let message: String = message.trim().chars().take(MOST_WORDS).collect();
     if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::REQUEST_TIMEOUT {
@@ -219,7 +219,7 @@ async fn refusal(doing: &str, mut answer: Response) -> RegistryError {
     RegistryError::Refused {
         doing: doing.to_owned(),
         status: status.as_u16(),
-        code: told.error_code,
+        code: error_body.error_code,
         message,
     }
 }

@@ -21,7 +21,7 @@ use wire::{
 use crate::{
     error::{RegistryError, Result},
     evidence::{Evidence, PREFIX},
-    registry::{Aliased, Registry, StoredFile, Version, award_alias, champion_by_alias, withdraw_alias},
+    registry::{AliasRegistry, Registry, StoredFile, Version, award_alias, champion_by_alias, withdraw_alias},
     verdict::Verdict,
 };
 use artifacts::Store;
@@ -256,7 +256,7 @@ impl Registry for Mlflow {
     }
 }
 
-impl Aliased for Mlflow {
+impl AliasRegistry for Mlflow {
     async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
         // Not `registered-models/alias`, which answers INVALID_PARAMETER_VALUE both for an unused
         // alias and for an invalid request.

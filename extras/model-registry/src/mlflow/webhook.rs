@@ -22,7 +22,7 @@ const LONGEST_ID: usize = 200;
 
 /// The reason why a delivery is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Forged {
+pub enum Forgery {
     /// A header is missing or unreadable.
     #[error("the header {0} is missing or cannot be read")]
     Header(&'static str),
@@ -55,29 +55,29 @@ pub enum Event {
 /// The id of a delivery, after verifying its signature and its time.
 ///
 /// # Errors
-/// [`Forged`].
-pub fn verify(secret: &Secret, headers: &HeaderMap, body: &[u8], now: i64) -> Result<String, Forged> {
+/// [`Forgery`].
+pub fn verify(secret: &Secret, headers: &HeaderMap, body: &[u8], now: i64) -> Result<String, Forgery> {
     let text = |name: &'static str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
-        value.filter(|value| !value.is_empty()).ok_or(Forged::Header(name))
+        value.filter(|value| !value.is_empty()).ok_or(Forgery::Header(name))
     };
     let (id, time, signature) = (text(DELIVERY)?, text(TIMESTAMP)?, text(SIGNATURE)?);
     if id.len() > LONGEST_ID {
-        return Err(Forged::Header(DELIVERY));
+        return Err(Forgery::Header(DELIVERY));
     }
-    let signed_at: i64 = time.parse().map_err(|_| Forged::Header(TIMESTAMP))?;
+    let signed_at: i64 = time.parse().map_err(|_| Forgery::Header(TIMESTAMP))?;
     // The signature is checked first, so that a sender without the secret learns nothing about our
     // clock.
-    let key = secret.expose().ok_or(Forged::Signature)?;
-    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_err(|_| Forged::Signature)?;
+    let key = secret.expose().ok_or(Forgery::Signature)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_err(|_| Forgery::Signature)?;
     mac.update(format!("{id}.{time}.").as_bytes());
     mac.update(body);
-    let encoded = signature.strip_prefix("v1,").ok_or(Forged::Header(SIGNATURE))?;
-    let given = STANDARD.decode(encoded).map_err(|_| Forged::Header(SIGNATURE))?;
+    let encoded = signature.strip_prefix("v1,").ok_or(Forgery::Header(SIGNATURE))?;
+    let given = STANDARD.decode(encoded).map_err(|_| Forgery::Header(SIGNATURE))?;
     // In constant time.
-    mac.verify_slice(&given).map_err(|_| Forged::Signature)?;
+    mac.verify_slice(&given).map_err(|_| Forgery::Signature)?;
     if now.saturating_sub(signed_at).saturating_abs() > WINDOW {
-        return Err(Forged::Time);
+        return Err(Forgery::Time);
     }
     Ok(id.to_owned())
 }
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(verify(&secret(), &headers, BODY, now).unwrap(), "6f1c");
         }
         for now in [1_764_000_001 + WINDOW, 1_763_999_999 - WINDOW, 0, i64::MAX] {
-            assert_eq!(verify(&secret(), &headers, BODY, now), Err(Forged::Time), "{now}");
+            assert_eq!(verify(&secret(), &headers, BODY, now), Err(Forgery::Time), "{now}");
         }
     }
 
@@ -162,18 +162,24 @@ mod tests {
         let now = 1_764_000_000;
         let refused = |headers: &HeaderMap, body: &[u8]| verify(&secret(), headers, body, now).unwrap_err();
         let good = headers("6f1c", "1764000000", SIGNED);
-        assert_eq!(refused(&good, b"{}"), Forged::Signature);
-        assert_eq!(refused(&headers("6f1d", "1764000000", SIGNED), BODY), Forged::Signature);
-        assert_eq!(refused(&headers("6f1c", "1764000001", SIGNED), BODY), Forged::Signature);
-        assert_eq!(verify(&Secret::new("other"), &good, BODY, now), Err(Forged::Signature));
-        assert_eq!(verify(&Secret::default(), &good, BODY, now), Err(Forged::Signature));
+        assert_eq!(refused(&good, b"{}"), Forgery::Signature);
+        assert_eq!(
+            refused(&headers("6f1d", "1764000000", SIGNED), BODY),
+            Forgery::Signature
+        );
+        assert_eq!(
+            refused(&headers("6f1c", "1764000001", SIGNED), BODY),
+            Forgery::Signature
+        );
+        assert_eq!(verify(&Secret::new("other"), &good, BODY, now), Err(Forgery::Signature));
+        assert_eq!(verify(&Secret::default(), &good, BODY, now), Err(Forgery::Signature));
         for signature in ["v1,", "v2,aGk=", "v1,***", &SIGNED[3..]] {
             assert!(verify(&secret(), &headers("6f1c", "1764000000", signature), BODY, now).is_err());
         }
         for missing in [DELIVERY, TIMESTAMP, SIGNATURE] {
             let mut headers = good.clone();
             headers.remove(missing);
-            assert_eq!(refused(&headers, BODY), Forged::Header(missing));
+            assert_eq!(refused(&headers, BODY), Forgery::Header(missing));
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backon::{ExponentialBuilder, Retryable};
 use http::{HeaderValue, Method, Request, header::CONTENT_TYPE};
 use isomer_outbound::{
-    body::{self, Unread},
+    body::{self, BodyError},
     client,
     said::cause,
 };
@@ -108,20 +108,20 @@ impl Client {
         let status = answer.status();
         let content = match body::read_by_status(&mut answer, MOST_ANSWER).await {
             Ok(content) => content,
-            Err(Unread::Broken(error)) => return Err(unavailable(cause(&error))),
+            Err(BodyError::Broken(error)) => return Err(unavailable(cause(&error))),
             Err(error) => return Err(unreadable(doing, error.to_string())),
         };
         if status.is_success() {
             return serde_json::from_slice(&content).map_err(|error| unreadable(doing, error.to_string()));
         }
-        let told: ErrorBody = serde_json::from_slice(&content).unwrap_or_default();
-        let message = match told.message.is_empty() {
+        let error_body: ErrorBody = serde_json::from_slice(&content).unwrap_or_default();
+        let message = match error_body.message.is_empty() {
             true => String::from_utf8_lossy(&content).into_owned(),
-            false => told.message,
+            false => error_body.message,
         };
         let message: String = message.trim().chars().take(MOST_WORDS).collect();
         // `namespace#Code`.
-        let code = told.kind.rsplit('#').next().unwrap_or_default().to_owned();
+        let code = error_body.kind.rsplit('#').next().unwrap_or_default().to_owned();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || code.contains("Throttling") {
             return Err(unavailable(format!("SageMaker answered {status} ({code}): {message}")));
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use client::Client;
-use wire::{APPROVED, Listed, PENDING, Package, REJECTED, Summary};
+use wire::{APPROVED, PENDING, Package, PackageList, REJECTED, Summary};
 
 use crate::{
     bucket::Bucket,
@@ -23,7 +23,7 @@ use crate::{
     evidence::Evidence,
     fetch::Bounds,
     registry::{Registry, StoredFile, Version},
-    unpack::{Compression, Unpacked, unpack},
+    unpack::{Compression, UnpackOutcome, unpack},
     verdict::{Verdict, tag},
 };
 
@@ -75,7 +75,7 @@ impl SageMaker {
             if let Some(token) = &token {
                 body["NextToken"] = json!(token);
             }
-            let page: Listed = self.client.call(&doing, "ListModelPackages", &body).await?;
+            let page: PackageList = self.client.call(&doing, "ListModelPackages", &body).await?;
             all.extend(page.model_package_summary_list);
             token = page.next_token.filter(|token| !token.is_empty());
             if token.is_none() {
@@ -150,9 +150,9 @@ impl SageMaker {
             message: error.to_string(),
         })?;
         let files = match unpacked? {
-            Unpacked::Files(files) => files,
-            Unpacked::Unsupported(reason) => return Err(refused(reason)),
-            Unpacked::Refused(reason) => return Err(RegistryError::TooLarge(reason)),
+            UnpackOutcome::Files(files) => files,
+            UnpackOutcome::Unsupported(reason) => return Err(refused(reason)),
+            UnpackOutcome::Refused(reason) => return Err(RegistryError::TooLarge(reason)),
         };
         let archive = Arc::new(Archive { folder, files });
         self.unpacked.lock().insert(version.id.clone(), archive.clone());

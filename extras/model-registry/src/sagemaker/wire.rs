@@ -15,7 +15,7 @@ pub(super) struct ErrorBody {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(super) struct Listed {
+pub(super) struct PackageList {
     pub(super) model_package_summary_list: Vec<Summary>,
     pub(super) next_token: Option<String>,
 }

@@ -1,10 +1,10 @@
 //! Checks of versions, over a registry in memory: what is written, in which order, and what happens
 //! when something changes or fails in the middle.
 
-use isomer_model_registry::{RegistryError, check::Policy, reconcile::Stale, registry::Registry, verdict};
+use isomer_model_registry::{RegistryError, check::Policy, reconcile::RecheckReason, registry::Registry, verdict};
 use isomer_proto::eval::v1::Verdict;
 
-use crate::support::{self, CHAMPION, Given, Memory, PASSED, checker, encoder, given, policy};
+use crate::support::{self, CHAMPION, FixedEngine, Memory, PASSED, checker, encoder, given, policy};
 
 const VERDICT: &str = verdict::tag::VERDICT;
 
@@ -106,7 +106,7 @@ async fn a_champion_that_changes_during_a_run_is_the_one_that_counts() {
     let memory = Memory::with(&["1", "2", "3"]);
     memory.set(CHAMPION, "1");
     let registry = memory.clone();
-    let engine = Given {
+    let engine = FixedEngine {
         during: Box::new(move |number| {
             assert_eq!(registry.alias(PASSED), None, "no alias before the end");
             if number == 1 {
@@ -134,7 +134,7 @@ async fn a_champion_that_never_stands_still_leaves_no_alias_and_is_tried_again()
     let memory = Memory::with(&["1", "2", "3"]);
     memory.set(CHAMPION, "1");
     let registry = memory.clone();
-    let engine = Given {
+    let engine = FixedEngine {
         during: Box::new(move |number| registry.set(CHAMPION, if number % 2 == 1 { "2" } else { "1" })),
         ..given(Verdict::Pass)
     };
@@ -212,7 +212,7 @@ async fn the_champion_is_moved_only_when_told() {
 }
 
 /// A version that passed in a process that ended before the champion's alias was set.
-async fn left_before_promotion() -> (Memory, Given) {
+async fn left_before_promotion() -> (Memory, FixedEngine) {
     let memory = Memory::with(&["1", "2", "3"]);
     memory.set(CHAMPION, "1");
     let promoting = || Policy {
@@ -269,7 +269,10 @@ async fn a_champion_that_a_person_chose_is_not_replaced_by_a_promotion_of_before
     let version = || async { memory.version("enc", "2").await.unwrap().unwrap() };
     assert!(!checker.finish_promotion(&version().await).await.unwrap());
     assert_eq!(memory.alias(CHAMPION).as_deref(), Some("3"));
-    assert_eq!(checker.stale(&version().await).await.unwrap(), Some(Stale::Champion));
+    assert_eq!(
+        checker.stale(&version().await).await.unwrap(),
+        Some(RecheckReason::Champion)
+    );
     // The one of before, after the promotion was made: it stays.
     memory.set(CHAMPION, "1");
     assert!(checker.finish_promotion(&version().await).await.unwrap());
@@ -303,7 +306,10 @@ async fn a_change_that_keeps_all_sizes_is_found_when_the_files_are_read_again() 
     );
     assert!(checker.reread(&version().await).await.unwrap());
     assert_eq!(memory.alias(PASSED), None);
-    assert_eq!(checker.stale(&version().await).await.unwrap(), Some(Stale::Files));
+    assert_eq!(
+        checker.stale(&version().await).await.unwrap(),
+        Some(RecheckReason::Files)
+    );
     checker.check("enc", "1").await.unwrap();
     assert_eq!(checker.stale(&version().await).await.unwrap(), None);
     assert!(!checker.reread(&version().await).await.unwrap());
@@ -313,7 +319,7 @@ async fn a_change_that_keeps_all_sizes_is_found_when_the_files_are_read_again() 
 async fn files_that_changed_lose_the_alias_before_the_new_run() {
     let memory = Memory::with(&["1"]);
     let registry = memory.clone();
-    let engine = Given {
+    let engine = FixedEngine {
         during: Box::new(move |number| assert!(number == 1 || registry.alias(PASSED).is_none())),
         ..given(Verdict::Pass)
     };
@@ -327,7 +333,10 @@ async fn files_that_changed_lose_the_alias_before_the_new_run() {
         [b" ", &*changed["modules.json"].clone()].concat(),
     );
     memory.0.lock().files.insert("1".to_owned(), changed);
-    assert_eq!(checker.stale(&version().await).await.unwrap(), Some(Stale::Files));
+    assert_eq!(
+        checker.stale(&version().await).await.unwrap(),
+        Some(RecheckReason::Files)
+    );
     checker.check("enc", "1").await.unwrap();
     assert_eq!(memory.alias(PASSED).as_deref(), Some("1"));
     assert_eq!(checker.stale(&version().await).await.unwrap(), None);
@@ -351,7 +360,7 @@ async fn the_version_at_the_alias_is_stale_when_another_is_champion() {
     };
     assert_eq!((stale("2").await, stale("3").await), (None, None));
     memory.set(CHAMPION, "2");
-    assert_eq!(stale("3").await, Some(Stale::Champion));
+    assert_eq!(stale("3").await, Some(RecheckReason::Champion));
     // The champion itself has no reference.
     memory.set(CHAMPION, "3");
     assert_eq!(stale("3").await, None);

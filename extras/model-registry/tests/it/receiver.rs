@@ -16,22 +16,22 @@ use isomer_service_kit::config::Secret;
 use sha2::Sha256;
 use tempfile::TempDir;
 
-use super::support::{CHAMPION, Given, Memory, PASSED, checker, given, policy};
+use super::support::{CHAMPION, FixedEngine, Memory, PASSED, checker, given, policy};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const SECRET: &str = "s3cret";
 
 struct Receiver {
-    service: Arc<Service<Memory, Given>>,
+    service: Arc<Service<Memory, FixedEngine>>,
     address: String,
     _folder: TempDir,
 }
 
-async fn receiver(memory: &Memory, engine: Given, models: &[&str]) -> Receiver {
+async fn receiver(memory: &Memory, engine: FixedEngine, models: &[&str]) -> Receiver {
     receiver_that_rereads(memory, engine, models, DAY).await
 }
 
-async fn receiver_that_rereads(memory: &Memory, engine: Given, models: &[&str], reread: Duration) -> Receiver {
+async fn receiver_that_rereads(memory: &Memory, engine: FixedEngine, models: &[&str], reread: Duration) -> Receiver {
     let (checker, folder) = checker(memory, engine, policy());
     let ledger = Ledger::open("sqlite::memory:").await.unwrap();
     let service = Service::new(

@@ -9,10 +9,10 @@ use std::{
 use isomer_model_registry::{
     RegistryError, Result,
     check::{Checker, Policy},
-    engine::{Candidate, Ended, Engine},
+    engine::{Candidate, Engine, RunResult},
     evidence::Evidence,
     fetch::Bounds,
-    registry::{Aliased, Registry, StoredFile, Version, award_alias, champion_by_alias, withdraw_alias},
+    registry::{AliasRegistry, Registry, StoredFile, Version, award_alias, champion_by_alias, withdraw_alias},
     verdict,
 };
 use isomer_proto::eval::v1::Verdict;
@@ -179,7 +179,7 @@ impl Registry for Memory {
     }
 }
 
-impl Aliased for Memory {
+impl AliasRegistry for Memory {
     async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
         match self.alias(alias) {
             Some(version) => self.version(model, &version).await,
@@ -210,27 +210,27 @@ impl Aliased for Memory {
 }
 
 /// Callback during a run; it gets the run's number, from 1.
-type During = Box<dyn Fn(usize) + Send + Sync>;
+type Callback = Box<dyn Fn(usize) + Send + Sync>;
 
 /// An engine that gives one verdict, and records its requests.
-pub struct Given {
+pub struct FixedEngine {
     pub verdict: Verdict,
-    pub during: During,
-    pub runs: Arc<Mutex<Vec<Asked>>>,
+    pub during: Callback,
+    pub runs: Arc<Mutex<Vec<RunRequest>>>,
     pub usable: Result<(), String>,
 }
 
 /// A run that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct RunRequest {
     pub request_id: String,
     /// Name of the encoder in the report.
     pub encoder: String,
     pub baseline: Option<String>,
 }
 
-pub fn given(verdict: Verdict) -> Given {
-    Given {
+pub fn given(verdict: Verdict) -> FixedEngine {
+    FixedEngine {
         verdict,
         during: Box::new(|_| {}),
         runs: Arc::default(),
@@ -238,7 +238,7 @@ pub fn given(verdict: Verdict) -> Given {
     }
 }
 
-impl Engine for Given {
+impl Engine for FixedEngine {
     fn settings_digest(&self) -> &str {
         "settings"
     }
@@ -248,13 +248,13 @@ impl Engine for Given {
         Ok(self.usable.clone())
     }
 
-    async fn run(&self, request_id: &str, encoder: &Candidate, baseline: Option<&Candidate>) -> Result<Ended> {
+    async fn run(&self, request_id: &str, encoder: &Candidate, baseline: Option<&Candidate>) -> Result<RunResult> {
         let number = {
             let mut runs = self.runs.lock();
             for one in [Some(encoder), baseline].into_iter().flatten() {
                 assert!(one.folder.join("modules.json").is_file());
             }
-            runs.push(Asked {
+            runs.push(RunRequest {
                 request_id: request_id.to_owned(),
                 encoder: encoder.name.clone(),
                 baseline: baseline.map(|one| one.name.clone()),
@@ -264,7 +264,7 @@ impl Engine for Given {
         (self.during)(number);
         let json = std::fs::read(workspace().join("eval-svc/fixtures/report/report.json")).unwrap();
         let report = isomer_report::read(&json).unwrap();
-        Ok(Ended {
+        Ok(RunResult {
             run: format!("run-{number}"),
             verdict: self.verdict,
             encoder: report.encoders[0].id.clone(),
@@ -283,7 +283,7 @@ pub fn policy() -> Policy {
 }
 
 /// A checker, and the folder that it works in.
-pub fn checker(memory: &Memory, engine: Given, policy: Policy) -> (Checker<Memory, Given>, TempDir) {
+pub fn checker(memory: &Memory, engine: FixedEngine, policy: Policy) -> (Checker<Memory, FixedEngine>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let bounds = Bounds {
         bytes: 1 << 20,

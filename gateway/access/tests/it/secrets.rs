@@ -3,7 +3,7 @@
 
 use std::{io::Write, sync::Arc};
 
-use isomer_access::{AccessServer, Budget, KeyChange, Limits, NewKey, Period, Scope, Scopes};
+use isomer_access::{AccessScope, AccessServer, Budget, BudgetPeriod, KeyChange, Limits, NewKey, Scopes};
 use jsonwebtoken::Algorithm;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -11,9 +11,9 @@ use serde_json::json;
 use crate::attacks::identity_provider::*;
 
 #[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
+struct LogCapture(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Captured {
+impl Write for LogCapture {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -26,7 +26,7 @@ impl Write for Captured {
 
 #[tokio::test]
 async fn no_key_and_no_token_is_ever_logged_or_printed() {
-    let captured = Captured::default();
+    let captured = LogCapture::default();
     let log = captured.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -43,11 +43,11 @@ async fn no_key_and_no_token_is_ever_logged_or_printed() {
     let keys = access.keys();
     let new = NewKey {
         name: "team".to_owned(),
-        scopes: Scopes::of(&[Scope::Encode]),
+        scopes: Scopes::of(&[AccessScope::Encode]),
         limits: Limits {
             requests_per_second: Some(1.0),
             budgets: vec![Budget {
-                per: Period::Total,
+                per: BudgetPeriod::Total,
                 tokens: Some(1),
                 cost_usd: None,
             }],

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::{
-    Probe,
+    Probe, fault_text,
     fingerprint::Fingerprint,
     numbers::{Vectors, cosine, length},
-    texts, told,
+    texts,
 };
 
 /// Minimum cosine of two answers to the same call. A server of our own gives 1. A server that
@@ -44,12 +44,12 @@ pub(super) async fn look(probe: &mut Probe<'_>, encoder: &Encoder) -> Option<Fir
     let healthy = probe.backend.healthy().await;
     match healthy {
         Ok(()) => probe.note("health", true, "reports that it is healthy"),
-        Err(fault) => probe.note("health", false, told(&fault)),
+        Err(fault) => probe.note("health", false, fault_text(&fault)),
     }
     let (answer, vectors) = match probe.vectors(texts::SAMPLES).await {
         Ok(first) => first,
         Err(fault) => {
-            probe.essential("shape", false, told(&fault));
+            probe.essential("shape", false, fault_text(&fault));
             return None;
         }
     };
@@ -80,12 +80,12 @@ pub(super) async fn look(probe: &mut Probe<'_>, encoder: &Encoder) -> Option<Fir
 
 fn dimension(probe: &mut Probe<'_>, encoder: &Encoder, vectors: &Vectors) {
     let found = vectors.cols();
-    let told = encoder.dimensions as usize;
-    let detail = match told {
+    let fault_text = encoder.dimensions as usize;
+    let detail = match fault_text {
         0 => format!("{found}; the description names none"),
-        _ => format!("{found}, described as {told}"),
+        _ => format!("{found}, described as {fault_text}"),
     };
-    probe.essential("dimension", told == 0 || told == found, detail);
+    probe.essential("dimension", fault_text == 0 || fault_text == found, detail);
 }
 
 fn norm(probe: &mut Probe<'_>, encoder: &Encoder, space: Option<&VectorSpace>, vectors: &Vectors) {
@@ -147,7 +147,7 @@ async fn deterministic(probe: &mut Probe<'_>, vectors: &Vectors) {
             );
         }
         Err(fault) => {
-            probe.essential("determinism", false, told(&fault));
+            probe.essential("determinism", false, fault_text(&fault));
         }
     }
 }
@@ -158,7 +158,7 @@ async fn single(probe: &mut Probe<'_>, vectors: &Vectors) {
         match probe.vectors(&[text]).await {
             Ok((_, vector)) => alone.extend(vector.0),
             Err(fault) => {
-                probe.essential("batch_equals_single", false, told(&fault));
+                probe.essential("batch_equals_single", false, fault_text(&fault));
                 return;
             }
         }
@@ -181,7 +181,7 @@ async fn order(probe: &mut Probe<'_>, vectors: &Vectors) {
             probe.essential("order_preserved", apart.cosine >= BATCH, detail);
         }
         Err(fault) => {
-            probe.essential("order_preserved", false, told(&fault));
+            probe.essential("order_preserved", false, fault_text(&fault));
         }
     }
 }
@@ -199,8 +199,8 @@ fn taken_or_refused(probe: &mut Probe<'_>, name: &'static str, what: &str, answe
     match answer {
         Ok((true, _)) => probe.note(name, true, format!("{what}: a vector, the text cut")),
         Ok((false, _)) => probe.note(name, true, format!("{what}: a vector")),
-        Err(fault) if refused(&fault) => probe.note(name, true, format!("{what}: refused, {}", told(&fault))),
-        Err(fault) => probe.note(name, false, format!("{what}: {}", told(&fault))),
+        Err(fault) if refused(&fault) => probe.note(name, true, format!("{what}: refused, {}", fault_text(&fault))),
+        Err(fault) => probe.note(name, false, format!("{what}: {}", fault_text(&fault))),
     }
 }
 
@@ -233,7 +233,7 @@ async fn unicode(probe: &mut Probe<'_>) {
             let detail = format!("{} are taken; cosine of NFC and NFD {forms:.4}", names.join(", "));
             probe.note("unicode", true, detail);
         }
-        Err(fault) => probe.note("unicode", false, told(&fault)),
+        Err(fault) => probe.note("unicode", false, fault_text(&fault)),
     }
     let answer = one(probe, texts::NUL).await;
     taken_or_refused(probe, "nul_character", "a text with a NUL", answer);
@@ -244,7 +244,7 @@ async fn latency(probe: &mut Probe<'_>) {
     for text in texts::many(LATENCY.0) {
         let start = Instant::now();
         if let Err(fault) = probe.vectors(&[text]).await {
-            return probe.note("latency", false, told(&fault));
+            return probe.note("latency", false, fault_text(&fault));
         }
         times.push(start.elapsed());
     }
@@ -261,7 +261,7 @@ async fn latency(probe: &mut Probe<'_>) {
             );
             probe.note("latency", true, detail);
         }
-        Err(fault) => probe.note("latency", false, told(&fault)),
+        Err(fault) => probe.note("latency", false, fault_text(&fault)),
     }
 }
 
@@ -273,13 +273,13 @@ async fn honest(probe: &mut Probe<'_>) {
             probe.note(
                 "errors_honest",
                 true,
-                format!("an encoder that does not exist is refused: {}", told(&fault)),
+                format!("an encoder that does not exist is refused: {}", fault_text(&fault)),
             );
         }
         Err(fault) => probe.note(
             "errors_honest",
             false,
-            format!("an encoder that does not exist: {}", told(&fault)),
+            format!("an encoder that does not exist: {}", fault_text(&fault)),
         ),
         Ok(_) => probe.note(
             "errors_honest",

@@ -190,7 +190,7 @@ impl Probe<'_> {
                 self.essential("description", true, detail);
                 return Some(encoder);
             }
-            Ok(Err(fault)) => told(&fault),
+            Ok(Err(fault)) => fault_text(&fault),
             Err(_) => format!("no answer within {:?}", self.options.call_timeout),
         };
         self.essential("description", false, detail);
@@ -213,7 +213,7 @@ impl Probe<'_> {
 }
 
 /// A fault as the text of a finding.
-fn told(fault: &Fault) -> String {
+fn fault_text(fault: &Fault) -> String {
     format!("{}: {fault}", code_name(fault.code))
 }
 

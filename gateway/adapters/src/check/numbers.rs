@@ -42,14 +42,14 @@ impl Vectors {
     }
 
     /// The minimum cosine and the maximum absolute difference of corresponding rows.
-    pub(super) fn apart(&self, other: &Self) -> Apart {
+    pub(super) fn apart(&self, other: &Self) -> VectorDifference {
         let pairs = self.0.iter().zip(&other.0);
         let least = pairs.clone().map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
         let most = pairs
             .flat_map(|(a, b)| a.iter().zip(b))
             .map(|(a, b)| f64::from((a - b).abs()))
             .fold(0.0, f64::max);
-        Apart {
+        VectorDifference {
             cosine: if self.0.len() == other.0.len() { least } else { -1.0 },
             difference: most,
         }
@@ -58,12 +58,12 @@ impl Vectors {
 
 /// The difference of two sets of vectors.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Apart {
+pub(super) struct VectorDifference {
     pub(super) cosine: f64,
     pub(super) difference: f64,
 }
 
-impl std::fmt::Display for Apart {
+impl std::fmt::Display for VectorDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { cosine, difference } = self;
         match *difference == 0.0 {

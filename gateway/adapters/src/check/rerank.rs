@@ -3,7 +3,7 @@
 use isomer_proto::encoder::v1::RerankRequest;
 use isomer_service_kit::Fault;
 
-use super::{Probe, told};
+use super::{Probe, fault_text};
 
 const QUERY: &str = "At what temperature does water boil?";
 /// The second document answers the query.
@@ -19,12 +19,12 @@ const SAME: f32 = 1e-2;
 pub(super) async fn look(probe: &mut Probe<'_>) {
     match probe.backend.healthy().await {
         Ok(()) => probe.note("health", true, "reports that it is healthy"),
-        Err(fault) => probe.note("health", false, told(&fault)),
+        Err(fault) => probe.note("health", false, fault_text(&fault)),
     }
     let first = match scores(probe, &DOCUMENTS).await {
         Ok(scores) => scores,
         Err(fault) => {
-            probe.essential("rerank_scores", false, told(&fault));
+            probe.essential("rerank_scores", false, fault_text(&fault));
             return;
         }
     };
@@ -49,7 +49,7 @@ pub(super) async fn look(probe: &mut Probe<'_>) {
             );
         }
         Err(fault) => {
-            probe.essential("determinism", false, told(&fault));
+            probe.essential("determinism", false, fault_text(&fault));
         }
     }
     let backwards = [DOCUMENTS[2], DOCUMENTS[1], DOCUMENTS[0]];
@@ -61,7 +61,7 @@ pub(super) async fn look(probe: &mut Probe<'_>) {
             probe.essential("order_preserved", apart <= SAME, detail);
         }
         Err(fault) => {
-            probe.essential("order_preserved", false, told(&fault));
+            probe.essential("order_preserved", false, fault_text(&fault));
         }
     }
 }

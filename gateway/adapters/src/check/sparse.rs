@@ -1,11 +1,11 @@
 //! The checks of an encoder that returns sparse vectors alone.
 
-use isomer_encoder_client::answer::{self, Asked};
+use isomer_encoder_client::answer::{self, ExpectedAnswer};
 use isomer_proto::encoder::v1::{EncodeRequest, Output, SparseVector};
 use isomer_service_kit::Fault;
 use tonic::Code;
 
-use super::{Probe, texts, told};
+use super::{Probe, fault_text, texts};
 
 /// Maximum difference of a weight between two calls. Batches with other calls in 16-bit arithmetic
 /// cause it.
@@ -14,12 +14,12 @@ const SAME: f32 = 1e-2;
 pub(super) async fn look(probe: &mut Probe<'_>) {
     match probe.backend.healthy().await {
         Ok(()) => probe.note("health", true, "reports that it is healthy"),
-        Err(fault) => probe.note("health", false, told(&fault)),
+        Err(fault) => probe.note("health", false, fault_text(&fault)),
     }
     let first = match vectors(probe, texts::SAMPLES).await {
         Ok(vectors) => vectors,
         Err(fault) => {
-            probe.essential("sparse_vectors", false, told(&fault));
+            probe.essential("sparse_vectors", false, fault_text(&fault));
             return;
         }
     };
@@ -45,7 +45,7 @@ pub(super) async fn look(probe: &mut Probe<'_>) {
                 probe.essential(name, apart <= SAME, format!("{detail}: weights {apart:.1e} apart"));
             }
             Err(fault) => {
-                probe.essential(name, false, told(&fault));
+                probe.essential(name, false, fault_text(&fault));
             }
         }
     }
@@ -68,7 +68,7 @@ async fn vectors(probe: &Probe<'_>, texts: &[&str]) -> Result<Vec<SparseVector>,
         output: Output::Sparse.into(),
         ..probe.request(texts)
     };
-    let asked = Asked::of(&request);
+    let asked = ExpectedAnswer::of(&request);
     let answer = probe.backend.encode(request, probe.deadline()).await?;
     answer::check(&answer, asked).map_err(|what| Fault::new(Code::DataLoss, "PROVIDER_ANSWER", what))?;
     Ok(answer.sparse_embeddings)

@@ -9,7 +9,7 @@ use isomer_service_kit::Fault;
 use super::{Call, Facts, Foreign, Shape};
 use crate::{
     answered::answered,
-    ask::{Ask, Cut, Items, Prompt},
+    params::{Cut, Items, Params, Prompt},
 };
 
 /// Text whose vector shows a model's number of dimensions if no description gives it.
@@ -26,13 +26,13 @@ impl Foreign {
 
     /// A request for vectors with default settings; `None` if the protocol requires a kind of input
     /// and no default exists.
-    fn by_default(&self, model: &str) -> Option<Ask> {
+    fn by_default(&self, model: &str) -> Option<Params> {
         let (input_type, literal) = self
             .protocol
             .abilities()
             .prompt(Prompt::Default, &self.input_types)
             .ok()?;
-        Some(Ask {
+        Some(Params {
             model: model.to_owned(),
             input_type,
             literal,
@@ -53,9 +53,9 @@ impl Foreign {
             return Ok(());
         }
         let mut first = self.input_types.iter().min();
-        let ask = match self.by_default(model) {
-            Some(ask) => ask,
-            None => Ask {
+        let params = match self.by_default(model) {
+            Some(params) => params,
+            None => Params {
                 model: model.to_owned(),
                 input_type: first.take().map(|(_, input_type)| input_type.clone()),
                 literal: String::new(),
@@ -67,13 +67,13 @@ impl Foreign {
             },
         };
         let items = Items::Texts(vec![SAMPLE.to_owned()]);
-        let call = |ask| Call {
-            ask,
+        let call = |params| Call {
+            params,
             facts,
             deadline: None,
         };
-        let dense = match self.rows(call(&ask), &items).await {
-            Ok((rows, _)) => self.learn(&ask, facts, &rows),
+        let dense = match self.rows(call(&params), &items).await {
+            Ok((rows, _)) => self.learn(&params, facts, &rows),
             Err(fault) => Err(fault),
         };
         let identity = self.identity(model, facts);
@@ -82,11 +82,11 @@ impl Foreign {
             Err(fault) if !(self.protocol.abilities().sparse && answered(&fault)) => return Err(fault),
             // The server does not say which vectors its model gives.
             Err(fault) => {
-                let ask = Ask {
+                let params = Params {
                     sparse: Some(usize::MAX),
-                    ..ask.clone()
+                    ..params.clone()
                 };
-                self.entries(call(&ask), &items).await.map_err(|_| fault)?;
+                self.entries(call(&params), &items).await.map_err(|_| fault)?;
                 self.sparse_only.lock().insert(identity);
             }
         }
@@ -115,7 +115,7 @@ impl Foreign {
         };
         let dense = capability == Capability::Dense;
         let vector_space = match (shape, self.by_default(model)) {
-            (Some(shape), Some(ask)) => Some(self.space(&ask, facts, shape, false)),
+            (Some(shape), Some(params)) => Some(self.space(&params, facts, shape, false)),
             _ => None,
         };
         Encoder {

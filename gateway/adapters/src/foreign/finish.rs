@@ -10,7 +10,7 @@ use tonic::Code;
 
 use super::{Cost, Facts, Foreign, Shape, number};
 use crate::{
-    ask::{Ask, Cut},
+    params::{Cut, Params},
     rest::bad_answer,
 };
 
@@ -64,22 +64,22 @@ fn of_unit_length(vectors: &[Vec<f32>]) -> Option<bool> {
 
 impl Foreign {
     /// Refuses requests that are known to be impossible, before they cost anything.
-    pub(super) fn check_known(&self, ask: &Ask, facts: &Facts) -> Result<(), Fault> {
-        match (facts.sparse, ask.sparse) {
-            (Some(true), None) => return Err(self.without(&ask.model, "dense", "ask for OUTPUT_SPARSE")),
-            (Some(false), Some(_)) => return Err(self.without(&ask.model, "sparse", "ask for OUTPUT_TEXT_VECTOR")),
+    pub(super) fn check_known(&self, params: &Params, facts: &Facts) -> Result<(), Fault> {
+        match (facts.sparse, params.sparse) {
+            (Some(true), None) => return Err(self.without(&params.model, "dense", "ask for OUTPUT_SPARSE")),
+            (Some(false), Some(_)) => return Err(self.without(&params.model, "sparse", "ask for OUTPUT_TEXT_VECTOR")),
             _ => {}
         }
-        let identity = self.identity(&ask.model, facts);
-        if let Some(asked) = ask.dimensions {
+        let identity = self.identity(&params.model, facts);
+        if let Some(asked) = params.dimensions {
             let ignored = self.ignored_dimensions.lock();
             if let Some(given) = ignored.get(&(identity.clone(), asked)) {
-                return Err(self.other_dimensions(&ask.model, asked, *given));
+                return Err(self.other_dimensions(&params.model, asked, *given));
             }
         }
-        let known = self.shape(&identity, ask.dimensions);
+        let known = self.shape(&identity, params.dimensions);
         match known.filter(|_| !facts.normalises_as_asked) {
-            Some(shape) => self.check_raw(ask, shape),
+            Some(shape) => self.check_raw(params, shape),
             None => Ok(()),
         }
     }
@@ -101,15 +101,15 @@ impl Foreign {
             .hint("leave it out: this model has no fewer")
     }
 
-    fn check_raw(&self, ask: &Ask, shape: Shape) -> Result<(), Fault> {
-        if ask.normalise == Some(false) && shape.unit {
+    fn check_raw(&self, params: &Params, shape: Shape) -> Result<(), Fault> {
+        if params.normalise == Some(false) && shape.unit {
             let kind = self.protocol.abilities().kind;
             return Err(Fault::new(
                 Code::Unimplemented,
                 "NOT_IN_PROTOCOL",
                 format!(
                     "`{}` returns vectors of unit length, and {kind} does not report their original length",
-                    ask.model
+                    params.model
                 ),
             )
             .field("normalise")
@@ -130,7 +130,7 @@ impl Foreign {
 
     /// Checks vectors and records their properties. Properties that are already known must still
     /// hold.
-    pub(super) fn learn(&self, ask: &Ask, facts: &Facts, rows: &[Vec<f32>]) -> Result<Shape, Fault> {
+    pub(super) fn learn(&self, params: &Params, facts: &Facts, rows: &[Vec<f32>]) -> Result<Shape, Fault> {
         let bad = |what: String| Err(bad_answer(&self.id, what));
         let cols = rows.first().map_or(0, Vec::len);
         if cols == 0 {
@@ -143,24 +143,24 @@ impl Foreign {
             return bad(format!("the vector of text {index} is not finite"));
         }
         let dimensions = number(cols as u64);
-        if let Some(asked) = ask.dimensions.filter(|asked| *asked != dimensions) {
+        if let Some(asked) = params.dimensions.filter(|asked| *asked != dimensions) {
             let mut ignored = self.ignored_dimensions.lock();
             // The caller chooses the number, so the list is bounded.
             if ignored.len() >= IGNORED_DIMENSIONS {
                 ignored.clear();
             }
-            ignored.insert((self.identity(&ask.model, facts), asked), dimensions);
-            return Err(self.other_dimensions(&ask.model, asked, dimensions));
+            ignored.insert((self.identity(&params.model, facts), asked), dimensions);
+            return Err(self.other_dimensions(&params.model, asked, dimensions));
         }
         let measured = of_unit_length(rows);
-        let declared = facts.normalises_as_asked.then(|| ask.normalise.unwrap_or(true));
+        let declared = facts.normalises_as_asked.then(|| params.normalise.unwrap_or(true));
         if declared == Some(true) && measured == Some(false) {
             return bad("vectors that should be of unit length are not".into());
         }
         if let Some(unit) = declared {
             return Ok(Shape { dimensions, unit });
         }
-        let key = (self.identity(&ask.model, facts), ask.dimensions);
+        let key = (self.identity(&params.model, facts), params.dimensions);
         let mut shapes = self.shapes.lock();
         let Some(known) = shapes.get(&key).copied() else {
             let shape = Shape {
@@ -180,7 +180,7 @@ impl Foreign {
                 format!(
                     "provider `{}` gave vectors of `{}` with {} dimensions{} before, and gives others now",
                     self.id,
-                    ask.model,
+                    params.model,
                     known.dimensions,
                     if known.unit { " and unit length" } else { "" }
                 ),
@@ -193,45 +193,45 @@ impl Foreign {
 
     pub(super) fn finish(
         &self,
-        ask: &Ask,
+        params: &Params,
         facts: &Facts,
         mut rows: Vec<Vec<f32>>,
         cost: Cost,
         arrived: Instant,
     ) -> Result<EncodeResponse, Fault> {
-        let shape = self.learn(ask, facts, &rows)?;
+        let shape = self.learn(params, facts, &rows)?;
         if !facts.normalises_as_asked {
-            self.check_raw(ask, shape)?;
+            self.check_raw(params, shape)?;
         }
-        let scaled = ask.normalise == Some(true) && !shape.unit;
+        let scaled = params.normalise == Some(true) && !shape.unit;
         if scaled {
             rows.iter_mut().for_each(|row| scale(row));
         }
         Ok(EncodeResponse {
-            embeddings: Some(self.packed(&rows, shape, ask.dtype)?),
-            vector_space: Some(self.space(ask, facts, shape, scaled)),
-            ..answer(ask, rows.len(), cost, arrived)
+            embeddings: Some(self.packed(&rows, shape, params.dtype)?),
+            vector_space: Some(self.space(params, facts, shape, scaled)),
+            ..answer(params, rows.len(), cost, arrived)
         })
     }
 
-    pub(super) fn space(&self, ask: &Ask, facts: &Facts, shape: Shape, scaled: bool) -> VectorSpace {
+    pub(super) fn space(&self, params: &Params, facts: &Facts, shape: Shape, scaled: bool) -> VectorSpace {
         let mut pooling = "provider".to_owned();
         if !facts.arithmetic.is_empty() {
             pooling = format!("{}>{pooling}", facts.arithmetic);
         }
-        if ask.sparse.is_some() {
+        if params.sparse.is_some() {
             pooling.push_str(">sparse");
         }
         if scaled {
             pooling.push_str(">normalize");
         }
         let space = VectorSpace {
-            model_id: self.identity(&ask.model, facts),
-            prompt: ask.prompt(),
+            model_id: self.identity(&params.model, facts),
+            prompt: params.prompt(),
             pooling,
             normalised: shape.unit || scaled,
             dimensions: shape.dimensions,
-            dtype: ask.dtype.into(),
+            dtype: params.dtype.into(),
             ..VectorSpace::default()
         };
         let mut last = self.last_space.lock();
@@ -269,10 +269,10 @@ impl Foreign {
 }
 
 /// The parts of an answer other than its vectors.
-pub(super) fn answer(ask: &Ask, count: usize, cost: Cost, arrived: Instant) -> EncodeResponse {
+pub(super) fn answer(params: &Params, count: usize, cost: Cost, arrived: Instant) -> EncodeResponse {
     EncodeResponse {
         token_counts: cost.each,
-        truncated: match ask.cut {
+        truncated: match params.cut {
             Cut::Refuse => vec![false; count],
             // Other protocols do not report it.
             _ => Vec::new(),

@@ -31,11 +31,10 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::{
-    EncoderBackend,
-    ask::{Abilities, Ask, InputTypes, Items, Piece},
-    estimate,
-    limits::{Batches, Deadline, Most, ProviderLimiter},
+    EncoderBackend, estimate,
+    limits::{BatchLimit, Batches, Deadline, ProviderLimiter},
     names::Names,
+    params::{Abilities, InputTypes, Items, Params, Piece},
     target::Target,
 };
 
@@ -58,10 +57,15 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
     }
 
     /// Vectors of one part of a request.
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault>;
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault>;
 
     /// Sparse vectors of one part of a request.
-    async fn embed_sparse(&self, _ask: &Ask, _piece: Piece<'_>, _deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+    async fn embed_sparse(
+        &self,
+        _params: &Params,
+        _piece: Piece<'_>,
+        _deadline: Deadline,
+    ) -> Result<Rows<Entries>, Fault> {
         Err(unserved(self.abilities().kind, "gives no sparse vectors"))
     }
 
@@ -142,7 +146,7 @@ pub(crate) struct Foreign {
     names: Names,
     input_types: HashMap<String, String>,
     batches: Batches,
-    pace: ProviderLimiter,
+    limiter: ProviderLimiter,
     /// Maximum duration of a call.
     timeout: Duration,
     /// The provider as spans name it.
@@ -204,7 +208,7 @@ impl Foreign {
             names,
             input_types: provider.input_types.clone(),
             batches: Batches::new(provider.limits.as_ref(), abilities.at_once),
-            pace: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), timeout)?,
+            limiter: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), timeout)?,
             timeout,
             provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),
@@ -229,9 +233,9 @@ impl Foreign {
 
     /// The limits of the provider and of the protocol. They may differ between texts to encode and
     /// documents to rank.
-    fn batches(&self, most: Most, facts: &Facts) -> Batches {
+    fn batches(&self, most: BatchLimit, facts: &Facts) -> Batches {
         Batches {
-            items: self.batches.items.and(most).and(Most::of(facts.max_items)),
+            items: self.batches.items.and(most).and(BatchLimit::of(facts.max_items)),
             tokens: self.batches.tokens.and(self.protocol.abilities().most_tokens),
             ..self.batches
         }
@@ -239,8 +243,12 @@ impl Foreign {
 
     /// Dense vectors of all items, in their order, with their cost.
     async fn rows(&self, call: Call<'_>, items: &Items) -> Result<(Vec<Vec<f32>>, Cost), Fault> {
-        let Call { ask, facts, deadline } = call;
-        self.gathered(call, items, |piece| self.protocol.embed(ask, piece, facts, deadline))
+        let Call {
+            params,
+            facts,
+            deadline,
+        } = call;
+        self.gathered(call, items, |piece| self.protocol.embed(params, piece, facts, deadline))
             .await
     }
 
@@ -251,7 +259,11 @@ impl Foreign {
         items: &'a Items,
         embed: impl Fn(Piece<'a>) -> BoxFuture<'a, Result<Rows<V>, Fault>>,
     ) -> Result<(Vec<V>, Cost), Fault> {
-        let Call { ask, facts, deadline } = call;
+        let Call {
+            params,
+            facts,
+            deadline,
+        } = call;
         let embed = &embed;
         let sizes = items.sizes();
         let batches = self.batches(self.protocol.abilities().most_items, facts);
@@ -259,10 +271,10 @@ impl Foreign {
             let sizes = &sizes[range.clone()];
             async move {
                 let estimate = estimate::usage(sizes);
-                let _place = self.pace.turn(estimate.tokens, deadline).await?;
+                let _permit = self.limiter.turn(estimate.tokens, deadline).await?;
                 let piece = items.piece(range);
                 let (mut rows, usage) = self
-                    .traced(Operation::Embeddings, &ask.model, estimate, embed(piece), Rows::used)
+                    .traced(Operation::Embeddings, &params.model, estimate, embed(piece), Rows::used)
                     .await?;
                 if rows.vectors.len() != piece.len() {
                     let what = format!("{} vectors for {} texts", rows.vectors.len(), piece.len());
@@ -290,7 +302,7 @@ impl Foreign {
 /// A request for vectors, with the facts that it depends on.
 #[derive(Debug, Clone, Copy)]
 struct Call<'a> {
-    ask: &'a Ask,
+    params: &'a Params,
     facts: &'a Facts,
     deadline: Deadline,
 }
@@ -330,20 +342,20 @@ impl EncoderBackend for Foreign {
         let arrived = Instant::now();
         let abilities = self.protocol.abilities();
         let model = self.names.theirs(&request.encoder_id)?;
-        let ask = abilities.read(model, &request, &self.input_types)?;
-        let items = abilities.items(request.inputs, &ask.literal)?;
-        let facts = self.facts(&ask.model, deadline).await?;
-        self.check_known(&ask, &facts)?;
+        let params = abilities.read(model, &request, &self.input_types)?;
+        let items = abilities.items(request.inputs, &params.literal)?;
+        let facts = self.facts(&params.model, deadline).await?;
+        self.check_known(&params, &facts)?;
         let call = Call {
-            ask: &ask,
+            params: &params,
             facts: &facts,
             deadline,
         };
-        match ask.sparse {
+        match params.sparse {
             Some(_) => Ok(self.finish_sparse(call, self.entries(call, &items).await?, arrived)),
             None => {
                 let (vectors, cost) = self.rows(call, &items).await?;
-                self.finish(&ask, &facts, vectors, cost, arrived)
+                self.finish(&params, &facts, vectors, cost, arrived)
             }
         }
     }
@@ -369,7 +381,7 @@ impl EncoderBackend for Foreign {
         );
         let pieces = batches.cut(&vec![0; texts.len()]);
         let counts = batches.each(pieces, |range| async move {
-            let _place = self.pace.turn(0, deadline).await?;
+            let _permit = self.limiter.turn(0, deadline).await?;
             let piece = &texts[range];
             let counts = self.protocol.count(model, input_type, piece, deadline).await?;
             if counts.len() != piece.len() {

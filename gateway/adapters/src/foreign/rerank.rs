@@ -63,7 +63,7 @@ impl Foreign {
             };
             let estimate = estimate::usage(&sizes[range.clone()]);
             async move {
-                let _place = self.pace.turn(estimate.tokens, deadline).await?;
+                let _permit = self.limiter.turn(estimate.tokens, deadline).await?;
                 let ranking = self.protocol.rerank(order, deadline);
                 let (scores, usage) = self
                     .traced(Operation::Rerank, model, estimate, ranking, |scores| scores.tokens)

@@ -5,7 +5,7 @@ use isomer_service_kit::{Fault, vectors};
 use tokio::time::Instant;
 
 use super::{Call, Cost, Entries, Foreign, Shape, finish::answer};
-use crate::{ask::Items, rest::bad_answer};
+use crate::{params::Items, rest::bad_answer};
 
 /// Protocols do not report the size of the vocabulary, and no length is declared.
 pub(super) const SHAPE: Shape = Shape {
@@ -16,9 +16,9 @@ pub(super) const SHAPE: Shape = Shape {
 impl Foreign {
     /// Sparse vectors of all items, in their order, with their cost.
     pub(super) async fn entries(&self, call: Call<'_>, items: &Items) -> Result<(Vec<Entries>, Cost), Fault> {
-        let Call { ask, deadline, .. } = call;
+        let Call { params, deadline, .. } = call;
         let (mut vectors, cost) = self
-            .gathered(call, items, |piece| self.protocol.embed_sparse(ask, piece, deadline))
+            .gathered(call, items, |piece| self.protocol.embed_sparse(params, piece, deadline))
             .await?;
         for (text, entries) in vectors.iter_mut().enumerate() {
             entries.sort_unstable_by_key(|(index, _)| *index);
@@ -38,8 +38,8 @@ impl Foreign {
         (vectors, cost): (Vec<Entries>, Cost),
         arrived: Instant,
     ) -> EncodeResponse {
-        let Call { ask, facts, .. } = call;
-        let most = ask.sparse.unwrap_or(usize::MAX);
+        let Call { params, facts, .. } = call;
+        let most = params.sparse.unwrap_or(usize::MAX);
         let count = vectors.len();
         let kept = vectors.into_iter().map(|entries| {
             let (indices, values) = vectors::largest(entries, most).into_iter().unzip();
@@ -47,8 +47,8 @@ impl Foreign {
         });
         EncodeResponse {
             sparse_embeddings: kept.collect(),
-            sparse_vector_space: Some(self.space(ask, facts, SHAPE, false)),
-            ..answer(ask, count, cost, arrived)
+            sparse_vector_space: Some(self.space(params, facts, SHAPE, false)),
+            ..answer(params, count, cost, arrived)
         }
     }
 }

@@ -5,7 +5,7 @@ mod join;
 
 use std::sync::Arc;
 
-use isomer_encoder_client::{answer::Asked, client, join::joined};
+use isomer_encoder_client::{answer::ExpectedAnswer, client, join::joined};
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{
@@ -23,7 +23,6 @@ use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus,
 use crate::{
     EncoderBackend, Surroundings,
     answered::of_status,
-    ask::AT_ONCE,
     backend::unserved,
     estimate,
     grpc::{Grpc, out_of_time},
@@ -31,6 +30,7 @@ use crate::{
     limits::{Batches, Deadline, ProviderLimiter, late},
     metered::billed_answer,
     names::Names,
+    params::AT_ONCE,
     target::Target,
 };
 
@@ -56,13 +56,13 @@ pub struct IsomerBackend {
     names: Names,
     max_message_bytes: usize,
     /// Settings that only a registered provider has.
-    far: Option<Arc<Far>>,
+    remote: Option<Arc<RemoteServer>>,
 }
 
 #[derive(Debug)]
-struct Far {
+struct RemoteServer {
     grpc: Grpc,
-    pace: ProviderLimiter,
+    limiter: ProviderLimiter,
     batches: Batches,
 }
 
@@ -75,7 +75,7 @@ impl IsomerBackend {
             channel,
             names: Names::default(),
             max_message_bytes,
-            far: None,
+            remote: None,
         }
     }
 
@@ -89,16 +89,16 @@ impl IsomerBackend {
             .hint("leave it out"));
         }
         let grpc = Grpc::new(Target::new(provider, surroundings, true)?)?;
-        let far = Far {
-            pace: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
+        let remote = RemoteServer {
+            limiter: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
             batches: Batches::new(provider.limits.as_ref(), AT_ONCE),
             grpc,
         };
         Ok(Self {
-            channel: far.grpc.channel.clone(),
+            channel: remote.grpc.channel.clone(),
             names: Names::new(&provider.encoders)?,
             max_message_bytes: surroundings.max_message_bytes,
-            far: Some(Arc::new(far)),
+            remote: Some(Arc::new(remote)),
         })
     }
 
@@ -124,12 +124,14 @@ impl IsomerBackend {
 
     /// The provider's name in logs.
     fn name(&self) -> &str {
-        self.far.as_ref().map_or("embed-svc", |far| &far.grpc.target.id)
+        self.remote
+            .as_ref()
+            .map_or("embed-svc", |remote| &remote.grpc.target.id)
     }
 
     async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
-        match &self.far {
-            Some(far) => far.pace.turn(tokens, deadline).await,
+        match &self.remote {
+            Some(remote) => remote.limiter.turn(tokens, deadline).await,
             None => Ok(None),
         }
     }
@@ -144,8 +146,11 @@ impl IsomerBackend {
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let client = self.client();
-        if let Some(far) = &self.far {
-            return far.grpc.call(message, deadline, |request| call(client, request)).await;
+        if let Some(remote) = &self.remote {
+            return remote
+                .grpc
+                .call(message, deadline, |request| call(client, request))
+                .await;
         }
         let mut request = Request::new(message);
         let Some(deadline) = deadline else {
@@ -176,14 +181,14 @@ impl IsomerBackend {
         tokens: u64,
         deadline: Deadline,
     ) -> Result<EncodeResponse, Fault> {
-        let (asked, estimate) = (Asked::of(&request), client::estimate(&request));
+        let (expected, estimate) = (ExpectedAnswer::of(&request), client::estimate(&request));
         let _place = self.turn(tokens, deadline).await?;
         let sent = self.send(request, deadline, async |mut client, request| {
             client.encode(request).await
         });
         let answer = billed_answer(self.name(), estimate, Box::pin(sent)).await?;
-        match &self.far {
-            Some(far) => join::sound(&far.grpc.target.id, answer, asked),
+        match &self.remote {
+            Some(remote) => join::sound(&remote.grpc.target.id, answer, expected),
             None => Ok(answer),
         }
     }
@@ -249,19 +254,19 @@ impl EncoderBackend for IsomerBackend {
 
     async fn encode(&self, mut request: EncodeRequest, deadline: Deadline) -> Result<EncodeResponse, Fault> {
         request.encoder_id = self.names.theirs(&request.encoder_id)?;
-        let Some(far) = &self.far else {
+        let Some(remote) = &self.remote else {
             return self.encode_once(request, 0, deadline).await;
         };
         let sizes = sizes(&request);
         let total = sizes.iter().sum();
         // The ranges of int8 may come from the texts of the request; in parts they would differ.
         let whole = request.output_dtype == i32::from(Dtype::Int8);
-        let pieces = far.batches.cut(&sizes);
+        let pieces = remote.batches.cut(&sizes);
         if whole || pieces.len() <= 1 {
             return self.encode_once(request, total, deadline).await;
         }
         let inputs = std::mem::take(&mut request.inputs);
-        let answers = far.batches.each(pieces.clone(), |piece| {
+        let answers = remote.batches.each(pieces.clone(), |piece| {
             let tokens = sizes[piece.clone()].iter().sum();
             let request = EncodeRequest {
                 inputs: inputs[piece].to_vec(),
@@ -269,7 +274,11 @@ impl EncoderBackend for IsomerBackend {
             };
             self.encode_once(request, tokens, deadline)
         });
-        joined(&format!("provider `{}`", far.grpc.target.id), &pieces, answers.await?)
+        joined(
+            &format!("provider `{}`", remote.grpc.target.id),
+            &pieces,
+            answers.await?,
+        )
     }
 
     async fn encode_for(
@@ -278,12 +287,12 @@ impl EncoderBackend for IsomerBackend {
         request: EncodeRequest,
         deadline: Deadline,
     ) -> Result<EncodeResponse, Fault> {
-        let told = match &self.far {
+        let described = match &self.remote {
             None => tenant.clone(),
-            Some(far) => tenant.as_told_to(&far.grpc.target.id),
+            Some(remote) => tenant.for_server(&remote.grpc.target.id),
         };
         let own = Self {
-            channel: self.channel.for_tenant(&told),
+            channel: self.channel.for_tenant(&described),
             ..self.clone()
         };
         own.encode(request, deadline).await
@@ -359,10 +368,11 @@ impl EncoderBackend for IsomerBackend {
             service: SERVICE.to_owned(),
         };
         let mut client = HealthClient::new(self.channel.clone());
-        let answer = match &self.far {
+        let answer = match &self.remote {
             // Does not wait for the limits: a provider's health is independent of its load.
-            Some(far) => {
-                far.grpc
+            Some(remote) => {
+                remote
+                    .grpc
                     .call(check, None, async |request| client.check(request).await)
                     .await
             }

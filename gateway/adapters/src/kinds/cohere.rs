@@ -11,13 +11,13 @@ use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    embedding_list::Relevance,
     kind::{Kind, foreign},
-    listed::Relevance,
 };
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, Cut, InputTypes, Params, Piece},
     rest::Rest,
 };
 
@@ -30,9 +30,9 @@ const ABILITIES: Abilities = Abilities {
     counts: false,
     sparse: false,
     reranks: true,
-    most_items: Most::of(96),
-    most_tokens: Most::UNKNOWN,
-    most_documents: Most::of(1000),
+    most_items: BatchLimit::of(96),
+    most_tokens: BatchLimit::UNKNOWN,
+    most_documents: BatchLimit::of(1000),
     at_once: AT_ONCE,
 };
 
@@ -100,20 +100,20 @@ impl Protocol for Cohere {
         ABILITIES
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
-            model: &ask.model,
+            model: &params.model,
             texts: piece.texts()?,
-            input_type: ask.input_type.as_deref().unwrap_or_default(),
+            input_type: params.input_type.as_deref().unwrap_or_default(),
             embedding_types: ["float"],
-            truncate: match ask.cut {
+            truncate: match params.cut {
                 Cut::Refuse => "NONE",
                 Cut::Head => "START",
                 Cut::Tail | Cut::AsItIs => "END",
             },
-            output_dimension: ask.dimensions,
+            output_dimension: params.dimensions,
         };
         let answer: EmbedAnswer = rest.post(rest.url("v2/embed"), &request, limit, deadline).await?.body;
         let billed = answer.meta.and_then(|meta| meta.billed_units?.input_tokens);

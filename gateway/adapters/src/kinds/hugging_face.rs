@@ -16,9 +16,9 @@ use super::{
     tei::side,
 };
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, Cut, InputTypes, Params, Piece},
     rest::Rest,
 };
 
@@ -32,9 +32,9 @@ const ABILITIES: Abilities = Abilities {
     sparse: false,
     reranks: false,
     // The default limit of text-embeddings-inference.
-    most_items: Most::of(32),
-    most_tokens: Most::UNKNOWN,
-    most_documents: Most::UNKNOWN,
+    most_items: BatchLimit::of(32),
+    most_tokens: BatchLimit::UNKNOWN,
+    most_documents: BatchLimit::UNKNOWN,
     at_once: AT_ONCE,
 };
 
@@ -70,7 +70,7 @@ struct Request<'a> {
 /// One vector per text, or one vector per token from a model without pooling.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Answer {
+enum FeatureAnswer {
     Texts(Vec<Vec<f32>>),
     #[expect(dead_code, reason = "read to distinguish it, then refused")]
     Tokens(Vec<Vec<Vec<f32>>>),
@@ -111,31 +111,31 @@ impl Protocol for HuggingFace {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = Request {
             inputs: piece.texts()?,
-            normalize: ask.normalise.unwrap_or(true),
-            truncate: ask.cut != Cut::Refuse,
-            truncation_direction: side(ask.cut),
-            prompt_name: ask.input_type.as_deref(),
+            normalize: params.normalise.unwrap_or(true),
+            truncate: params.cut != Cut::Refuse,
+            truncation_direction: side(params.cut),
+            prompt_name: params.input_type.as_deref(),
         };
         match self
             .rest
-            .post(self.url(&ask.model), &request, limit, deadline)
+            .post(self.url(&params.model), &request, limit, deadline)
             .await?
             .body
         {
-            Answer::Texts(vectors) => Ok(Rows {
+            FeatureAnswer::Texts(vectors) => Ok(Rows {
                 vectors,
                 tokens: None,
                 each: None,
             }),
-            Answer::Tokens(_) => Err(Fault::precondition(
+            FeatureAnswer::Tokens(_) => Err(Fault::precondition(
                 "NO_POOLING",
                 format!(
                     "`{}` gives a vector for each token: the model has no pooling there",
-                    ask.model
+                    params.model
                 ),
             )
             .hint("offer a sentence-transformers model")),

@@ -11,13 +11,13 @@ use isomer_service_kit::Fault;
 use serde::Serialize;
 
 use super::{
+    embedding_list::{EmbeddingList, RelevanceList},
     kind::{Kind, foreign},
-    listed::{Listed, Ranked},
 };
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, Cut, InputTypes, Params, Piece},
     rest::Rest,
 };
 
@@ -30,9 +30,9 @@ const ABILITIES: Abilities = Abilities {
     counts: false,
     sparse: false,
     reranks: true,
-    most_items: Most::UNKNOWN,
-    most_tokens: Most::UNKNOWN,
-    most_documents: Most::UNKNOWN,
+    most_items: BatchLimit::UNKNOWN,
+    most_tokens: BatchLimit::UNKNOWN,
+    most_documents: BatchLimit::UNKNOWN,
     at_once: AT_ONCE,
 };
 
@@ -83,20 +83,20 @@ impl Protocol for Jina {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
-            model: &ask.model,
+            model: &params.model,
             input: piece.texts()?,
-            task: ask.input_type.as_deref(),
-            truncate: ask.cut != Cut::Refuse,
-            dimensions: ask.dimensions,
-            normalized: ask.normalise.unwrap_or(true),
+            task: params.input_type.as_deref(),
+            truncate: params.cut != Cut::Refuse,
+            dimensions: params.dimensions,
+            normalized: params.normalise.unwrap_or(true),
             embedding_type: "base64",
         };
         let answer = rest
-            .post::<Listed>(rest.url("v1/embeddings"), &request, limit, deadline)
+            .post::<EmbeddingList>(rest.url("v1/embeddings"), &request, limit, deadline)
             .await?;
         answer.body.rows(&rest.target.id, piece.len())
     }
@@ -112,7 +112,7 @@ impl Protocol for Jina {
         };
         let limit = AnswerLimit::scores(order.documents.len());
         let answer = rest
-            .post::<Ranked>(rest.url("v1/rerank"), &request, limit, deadline)
+            .post::<RelevanceList>(rest.url("v1/rerank"), &request, limit, deadline)
             .await?;
         Ok(answer.body.scores())
     }

@@ -7,8 +7,8 @@ use isomer_service_kit::Fault;
 
 use crate::{
     EncoderBackend, Surroundings,
-    ask::{Abilities, InputTypes},
     foreign::{Foreign, Protocol},
+    params::{Abilities, InputTypes},
     target::Target,
 };
 

@@ -2,10 +2,10 @@
 //! of November 2026.
 
 mod cohere;
+mod embedding_list;
 mod hugging_face;
 mod jina;
 pub(crate) mod kind;
-mod listed;
 mod ollama;
 mod open_inference;
 mod openai;

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::kind::{Kind, foreign};
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, Cut, InputTypes, Params, Piece},
     rest::Rest,
 };
 
@@ -30,9 +30,9 @@ const ABILITIES: Abilities = Abilities {
     counts: false,
     sparse: false,
     reranks: false,
-    most_items: Most::UNKNOWN,
-    most_tokens: Most::UNKNOWN,
-    most_documents: Most::UNKNOWN,
+    most_items: BatchLimit::UNKNOWN,
+    most_tokens: BatchLimit::UNKNOWN,
+    most_documents: BatchLimit::UNKNOWN,
     at_once: AT_ONCE,
 };
 
@@ -68,7 +68,7 @@ struct ShowRequest<'a> {
 }
 
 #[derive(Deserialize)]
-struct Shown {
+struct ModelDetails {
     #[serde(default)]
     model_info: HashMap<String, Value>,
     #[serde(default)]
@@ -101,7 +101,7 @@ impl Protocol for Ollama {
 
     async fn facts(&self, model: &str) -> Result<Facts, Fault> {
         let rest = &self.0;
-        let shown: Shown = rest
+        let model_details: ModelDetails = rest
             .post(rest.url("api/show"), &ShowRequest { model }, AnswerLimit::FACTS, None)
             .await?
             .body;
@@ -117,7 +117,7 @@ impl Protocol for Ollama {
             .find(|tag| tag.name == full)
             .map(|tag| tag.digest);
         let text = |key: &str| {
-            shown
+            model_details
                 .model_info
                 .get(key)
                 .and_then(Value::as_str)
@@ -126,13 +126,13 @@ impl Protocol for Ollama {
         };
         let architecture = text("general.architecture");
         let number = |what: &str| {
-            let value = shown
+            let value = model_details
                 .model_info
                 .get(&format!("{architecture}.{what}"))
                 .and_then(Value::as_u64);
             value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
         };
-        let level = shown.details.quantization_level.to_ascii_lowercase();
+        let level = model_details.details.quantization_level.to_ascii_lowercase();
         Ok(Facts {
             revision: digest.unwrap_or_default(),
             arithmetic: if matches!(level.as_str(), "f32" | "unknown") {
@@ -147,14 +147,14 @@ impl Protocol for Ollama {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
-            model: &ask.model,
+            model: &params.model,
             input: piece.texts()?,
-            truncate: ask.cut != Cut::Refuse,
-            dimensions: ask.dimensions,
+            truncate: params.cut != Cut::Refuse,
+            dimensions: params.dimensions,
         };
         let answer: EmbedAnswer = rest.post(rest.url("api/embed"), &request, limit, deadline).await?.body;
         Ok(Rows {

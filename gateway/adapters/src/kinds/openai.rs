@@ -11,13 +11,13 @@ use isomer_service_kit::Fault;
 use serde::Serialize;
 
 use super::{
+    embedding_list::EmbeddingList,
     kind::{Kind, foreign},
-    listed::Listed,
 };
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, Cut, InputTypes, Params, Piece},
     rest::Rest,
 };
 
@@ -30,9 +30,9 @@ pub(super) const ABILITIES: Abilities = Abilities {
     counts: false,
     sparse: false,
     reranks: false,
-    most_items: Most::of(2048),
-    most_tokens: Most::of(300_000),
-    most_documents: Most::UNKNOWN,
+    most_items: BatchLimit::of(2048),
+    most_tokens: BatchLimit::of(300_000),
+    most_documents: BatchLimit::UNKNOWN,
     at_once: AT_ONCE,
 };
 
@@ -73,12 +73,12 @@ impl<'a> From<Piece<'a>> for Input<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(ask: &'a Ask, piece: Piece<'a>) -> Self {
+    pub(super) fn new(params: &'a Params, piece: Piece<'a>) -> Self {
         Self {
-            model: &ask.model,
+            model: &params.model,
             input: piece.into(),
             encoding_format: "base64",
-            dimensions: ask.dimensions,
+            dimensions: params.dimensions,
         }
     }
 }
@@ -89,11 +89,11 @@ impl Protocol for OpenAi {
         ABILITIES
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let answer = rest
-            .post::<Listed>(rest.url("v1/embeddings"), &Request::new(ask, piece), limit, deadline)
+            .post::<EmbeddingList>(rest.url("v1/embeddings"), &Request::new(params, piece), limit, deadline)
             .await?;
         answer.body.rows(&rest.target.id, piece.len())
     }

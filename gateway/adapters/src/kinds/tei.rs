@@ -6,9 +6,9 @@
 use isomer_service_kit::Fault;
 
 use crate::{
-    ask::{AT_ONCE, Abilities, Cut, InputTypes},
     foreign::Facts,
-    limits::Most,
+    limits::BatchLimit,
+    params::{AT_ONCE, Abilities, Cut, InputTypes},
 };
 
 pub(super) const ABILITIES: Abilities = Abilities {
@@ -21,9 +21,9 @@ pub(super) const ABILITIES: Abilities = Abilities {
     counts: true,
     sparse: true,
     reranks: true,
-    most_items: Most::UNKNOWN,
-    most_tokens: Most::UNKNOWN,
-    most_documents: Most::UNKNOWN,
+    most_items: BatchLimit::UNKNOWN,
+    most_tokens: BatchLimit::UNKNOWN,
+    most_documents: BatchLimit::UNKNOWN,
     at_once: AT_ONCE,
 };
 

@@ -15,10 +15,10 @@ use super::{
     tei::{self, Info},
 };
 use crate::{
-    ask::{Abilities, Ask, Cut, Piece},
     foreign::{Entries, Facts, Protocol, RerankOrder, Rows, Scores},
     grpc::Grpc,
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{Abilities, Cut, Params, Piece},
 };
 
 /// Texts in flight at once if the provider's limits do not say. Each text is a separate call, and
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 32;
 
 const ABILITIES: Abilities = Abilities {
     // A call carries one text.
-    most_items: Most::of(1),
+    most_items: BatchLimit::of(1),
     at_once: AT_ONCE,
     ..tei::ABILITIES
 };
@@ -74,17 +74,17 @@ impl Protocol for TeiGrpc {
         self.info().await?.facts(&self.0.target.id, model)
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let [text] = piece.texts()? else {
             return Err(Fault::internal("several texts for a call that carries one"));
         };
         let request = EmbedRequest {
             inputs: text.clone(),
-            truncate: ask.cut != Cut::Refuse,
-            normalize: Some(ask.normalise.unwrap_or(true)),
-            truncation_direction: direction(ask.cut),
-            prompt_name: ask.input_type.clone(),
-            dimensions: ask.dimensions,
+            truncate: params.cut != Cut::Refuse,
+            normalize: Some(params.normalise.unwrap_or(true)),
+            truncation_direction: direction(params.cut),
+            prompt_name: params.input_type.clone(),
+            dimensions: params.dimensions,
         };
         let limit = AnswerLimit::vectors(1, facts.dimensions);
         let answer: EmbedResponse = self.0.unary("/tei.v1.Embed/Embed", request, limit, deadline).await?;
@@ -95,15 +95,20 @@ impl Protocol for TeiGrpc {
         })
     }
 
-    async fn embed_sparse(&self, ask: &Ask, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+    async fn embed_sparse(
+        &self,
+        params: &Params,
+        piece: Piece<'_>,
+        deadline: Deadline,
+    ) -> Result<Rows<Entries>, Fault> {
         let [text] = piece.texts()? else {
             return Err(Fault::internal("several texts for a call that carries one"));
         };
         let request = EmbedSparseRequest {
             inputs: text.clone(),
-            truncate: ask.cut != Cut::Refuse,
-            truncation_direction: direction(ask.cut),
-            prompt_name: ask.input_type.clone(),
+            truncate: params.cut != Cut::Refuse,
+            truncation_direction: direction(params.cut),
+            prompt_name: params.input_type.clone(),
         };
         let limit = AnswerLimit::vectors(1, 0);
         let answer: EmbedSparseResponse = self

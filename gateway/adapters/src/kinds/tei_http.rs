@@ -14,10 +14,10 @@ use super::{
     tei::{ABILITIES, Info, side},
 };
 use crate::{
-    ask::{Abilities, Ask, Cut, Piece},
     foreign::{Entries, Facts, Protocol, RerankOrder, Rows, Scores},
     limits::{AnswerLimit, Deadline},
-    rest::{Answer, Rest},
+    params::{Abilities, Cut, Params, Piece},
+    rest::{Rest, RestAnswer},
 };
 
 /// Header with the tokens of a request.
@@ -132,18 +132,18 @@ impl Protocol for TeiHttp {
         self.info().await?.facts(&self.0.target.id, model)
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
             inputs: piece.texts()?,
-            normalize: ask.normalise.unwrap_or(true),
-            truncate: ask.cut != Cut::Refuse,
-            truncation_direction: side(ask.cut),
-            prompt_name: ask.input_type.as_deref(),
-            dimensions: ask.dimensions,
+            normalize: params.normalise.unwrap_or(true),
+            truncate: params.cut != Cut::Refuse,
+            truncation_direction: side(params.cut),
+            prompt_name: params.input_type.as_deref(),
+            dimensions: params.dimensions,
         };
-        let answer: Answer<Vec<Vec<f32>>> = rest.post(rest.url("embed"), &request, limit, deadline).await?;
+        let answer: RestAnswer<Vec<Vec<f32>>> = rest.post(rest.url("embed"), &request, limit, deadline).await?;
         Ok(Rows {
             tokens: tokens(&answer),
             vectors: answer.body,
@@ -151,16 +151,21 @@ impl Protocol for TeiHttp {
         })
     }
 
-    async fn embed_sparse(&self, ask: &Ask, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+    async fn embed_sparse(
+        &self,
+        params: &Params,
+        piece: Piece<'_>,
+        deadline: Deadline,
+    ) -> Result<Rows<Entries>, Fault> {
         let rest = &self.0;
         let request = EmbedSparseRequest {
             inputs: piece.texts()?,
-            truncate: ask.cut != Cut::Refuse,
-            truncation_direction: side(ask.cut),
-            prompt_name: ask.input_type.as_deref(),
+            truncate: params.cut != Cut::Refuse,
+            truncation_direction: side(params.cut),
+            prompt_name: params.input_type.as_deref(),
         };
         let limit = AnswerLimit::vectors(piece.len(), 0);
-        let answer: Answer<Vec<Vec<SparseValue>>> =
+        let answer: RestAnswer<Vec<Vec<SparseValue>>> =
             rest.post(rest.url("embed_sparse"), &request, limit, deadline).await?;
         let entries = |vector: &Vec<SparseValue>| vector.iter().map(|entry| (entry.index, entry.value)).collect();
         Ok(Rows {
@@ -183,7 +188,7 @@ impl Protocol for TeiHttp {
             add_special_tokens: true,
             prompt_name: input_type,
         };
-        let answer: Answer<Vec<Vec<serde::de::IgnoredAny>>> = rest
+        let answer: RestAnswer<Vec<Vec<serde::de::IgnoredAny>>> = rest
             .post(rest.url("tokenize"), &request, AnswerLimit::tokens(texts), deadline)
             .await?;
         let count = |tokens: &Vec<_>| u32::try_from(tokens.len()).unwrap_or(u32::MAX);
@@ -200,7 +205,7 @@ impl Protocol for TeiHttp {
             return_text: false,
         };
         let limit = AnswerLimit::scores(order.documents.len());
-        let answer: Answer<Vec<Rank>> = rest.post(rest.url("rerank"), &request, limit, deadline).await?;
+        let answer: RestAnswer<Vec<Rank>> = rest.post(rest.url("rerank"), &request, limit, deadline).await?;
         Ok(Scores {
             tokens: tokens(&answer),
             scores: answer.body.into_iter().map(|rank| (rank.index, rank.score)).collect(),
@@ -216,6 +221,6 @@ impl Protocol for TeiHttp {
     }
 }
 
-fn tokens<T>(answer: &Answer<T>) -> Option<u64> {
+fn tokens<T>(answer: &RestAnswer<T>) -> Option<u64> {
     answer.headers.get(TOKENS)?.to_str().ok()?.parse().ok()
 }

@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 use tonic::Code;
 
 use super::{
+    embedding_list::{EmbeddingList, TokenUsage},
     kind::{Kind, foreign},
-    listed::{Listed, TokenUsage},
     openai::{self, Input},
 };
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Piece},
     foreign::{Entries, Facts, Protocol, Rows, in_order},
     limits::{AnswerLimit, Deadline},
+    params::{AT_ONCE, Abilities, Params, Piece},
     rest::Rest,
 };
 
@@ -60,12 +60,12 @@ struct PoolingRequest<'a> {
 
 #[derive(Deserialize)]
 struct PoolingAnswer {
-    data: Vec<Pooled>,
+    data: Vec<PoolingRow>,
     usage: Option<TokenUsage>,
 }
 
 #[derive(Deserialize)]
-struct Pooled {
+struct PoolingRow {
     index: usize,
     data: Vec<f32>,
 }
@@ -114,13 +114,13 @@ impl Vllm {
     async fn pooled(
         &self,
         task: &'static str,
-        ask: &Ask,
+        params: &Params,
         input: Input<'_>,
         (count, deadline): (usize, Deadline),
     ) -> Result<Rows, Fault> {
         let rest = &self.rest;
         let request = PoolingRequest {
-            model: &ask.model,
+            model: &params.model,
             task,
             input,
             encoding_format: "float",
@@ -139,9 +139,9 @@ impl Vllm {
     }
 
     /// BGE-M3: the largest weight of each id.
-    async fn lexical(&self, ask: &Ask, ids: &[Vec<u32>], deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+    async fn lexical(&self, params: &Params, ids: &[Vec<u32>], deadline: Deadline) -> Result<Rows<Entries>, Fault> {
         let pooled = self
-            .pooled("token_classify", ask, Input::Tokens(ids), (ids.len(), deadline))
+            .pooled("token_classify", params, Input::Tokens(ids), (ids.len(), deadline))
             .await?;
         let pairs = pooled.vectors.iter().zip(ids).enumerate();
         let vectors = pairs.map(|(text, (weights, ids))| {
@@ -159,9 +159,9 @@ impl Vllm {
     }
 
     /// SPLADE: a weight for each id of the vocabulary.
-    async fn expanded(&self, ask: &Ask, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+    async fn expanded(&self, params: &Params, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
         let pooled = self
-            .pooled("embed", ask, Input::from(piece), (piece.len(), deadline))
+            .pooled("embed", params, Input::from(piece), (piece.len(), deadline))
             .await?;
         let width = pooled.vectors.first().map_or(0, Vec::len);
         let vectors = pooled.vectors.iter().enumerate().map(|(text, weights)| {
@@ -170,7 +170,7 @@ impl Vllm {
                 let what = format!("weights of {width} and, for text {text}, of {other} ids of a vocabulary");
                 return Err(self.rest.bad_answer(what));
             }
-            vocabulary_weights(weights).ok_or_else(|| self.dense(&ask.model))
+            vocabulary_weights(weights).ok_or_else(|| self.dense(&params.model))
         });
         Ok(Rows {
             vectors: vectors.collect::<Result<_, _>>()?,
@@ -223,39 +223,44 @@ impl Protocol for Vllm {
         ABILITIES
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let url = self.rest.url("v1/embeddings");
-        let request = openai::Request::new(ask, piece);
-        let answer = self.rest.post::<Listed>(url, &request, limit, deadline).await?;
+        let request = openai::Request::new(params, piece);
+        let answer = self.rest.post::<EmbeddingList>(url, &request, limit, deadline).await?;
         answer.body.rows(&self.rest.target.id, piece.len())
     }
 
-    async fn embed_sparse(&self, ask: &Ask, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
-        if self.splade.lock().contains(&ask.model) {
-            return self.expanded(ask, piece, deadline).await;
+    async fn embed_sparse(
+        &self,
+        params: &Params,
+        piece: Piece<'_>,
+        deadline: Deadline,
+    ) -> Result<Rows<Entries>, Fault> {
+        if self.splade.lock().contains(&params.model) {
+            return self.expanded(params, piece, deadline).await;
         }
         let tokenised;
         let ids = match piece {
             Piece::Tokens(ids) => ids,
             Piece::Texts(texts) => {
-                tokenised = self.ids(&ask.model, texts, deadline).await?;
+                tokenised = self.ids(&params.model, texts, deadline).await?;
                 &tokenised
             }
         };
-        let refused = match self.lexical(ask, ids, deadline).await {
+        let refused = match self.lexical(params, ids, deadline).await {
             Err(fault) if fault.code == Code::InvalidArgument => fault,
             other => return other,
         };
         // The server has another task, or refuses the texts under any.
         let answer = self
-            .expanded(ask, piece, deadline)
+            .expanded(params, piece, deadline)
             .await
             .map_err(|fault| match fault.code {
                 Code::InvalidArgument => refused,
                 _ => fault,
             })?;
-        self.splade.lock().insert(ask.model.clone());
+        self.splade.lock().insert(params.model.clone());
         Ok(answer)
     }
 

@@ -10,13 +10,13 @@ use isomer_service_kit::Fault;
 use serde::Serialize;
 
 use super::{
+    embedding_list::{EmbeddingList, RelevanceList},
     kind::{Kind, foreign},
-    listed::{Listed, Ranked},
 };
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, Cut, InputTypes, Params, Piece},
     rest::Rest,
 };
 
@@ -29,9 +29,9 @@ const ABILITIES: Abilities = Abilities {
     counts: false,
     sparse: false,
     reranks: true,
-    most_items: Most::of(1000),
-    most_tokens: Most::of(120_000),
-    most_documents: Most::of(1000),
+    most_items: BatchLimit::of(1000),
+    most_tokens: BatchLimit::of(120_000),
+    most_documents: BatchLimit::of(1000),
     at_once: AT_ONCE,
 };
 
@@ -75,20 +75,20 @@ impl Protocol for Voyage {
         ABILITIES
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
-            model: &ask.model,
+            model: &params.model,
             input: piece.texts()?,
-            input_type: ask.input_type.as_deref(),
-            truncation: ask.cut != Cut::Refuse,
-            output_dimension: ask.dimensions,
+            input_type: params.input_type.as_deref(),
+            truncation: params.cut != Cut::Refuse,
+            output_dimension: params.dimensions,
             output_dtype: "float",
             encoding_format: "base64",
         };
         let answer = rest
-            .post::<Listed>(rest.url("v1/embeddings"), &request, limit, deadline)
+            .post::<EmbeddingList>(rest.url("v1/embeddings"), &request, limit, deadline)
             .await?;
         answer.body.rows(&rest.target.id, piece.len())
     }
@@ -104,7 +104,7 @@ impl Protocol for Voyage {
         };
         let limit = AnswerLimit::scores(order.documents.len());
         let answer = rest
-            .post::<Ranked>(rest.url("v1/rerank"), &request, limit, deadline)
+            .post::<RelevanceList>(rest.url("v1/rerank"), &request, limit, deadline)
             .await?;
         Ok(answer.body.scores())
     }

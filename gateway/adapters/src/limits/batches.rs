@@ -8,9 +8,9 @@ use isomer_service_kit::Fault;
 
 /// A limit per request. In a message, 0 means that no limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Most(usize);
+pub(crate) struct BatchLimit(usize);
 
-impl Most {
+impl BatchLimit {
     pub(crate) const UNKNOWN: Self = Self(usize::MAX);
 
     pub(crate) const fn of(limit: u32) -> Self {
@@ -38,8 +38,8 @@ impl Most {
 /// The size of a request's batches, and the number of concurrent batches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batches {
-    pub(crate) items: Most,
-    pub(crate) tokens: Most,
+    pub(crate) items: BatchLimit,
+    pub(crate) tokens: BatchLimit,
     pub(crate) at_once: usize,
 }
 
@@ -48,8 +48,8 @@ impl Batches {
     pub(crate) fn new(limits: Option<&ProviderLimits>, at_once: usize) -> Self {
         let limits = limits.cloned().unwrap_or_default();
         Self {
-            items: Most::of(limits.max_batch_items),
-            tokens: Most::of(limits.max_batch_tokens),
+            items: BatchLimit::of(limits.max_batch_items),
+            tokens: BatchLimit::of(limits.max_batch_tokens),
             at_once: match limits.max_concurrency {
                 0 => at_once,
                 most => usize::try_from(most).unwrap_or(at_once),

@@ -2,11 +2,11 @@
 
 mod batches;
 
-pub(crate) use batches::{Batches, Most};
+pub(crate) use batches::{BatchLimit, Batches};
 
 use std::{future::Future, time::Duration};
 
-use isomer_outbound::rate_limiter::{NoTurn, RateLimiter, Rates};
+use isomer_outbound::rate_limiter::{RateLimiter, Rates, TurnError};
 use isomer_proto::gateway::v1::ProviderLimits;
 use isomer_service_kit::Fault;
 use tokio::{
@@ -62,7 +62,7 @@ impl AnswerLimit {
 #[derive(Debug)]
 pub(crate) struct ProviderLimiter {
     id: String,
-    pace: RateLimiter,
+    limiter: RateLimiter,
 }
 
 impl ProviderLimiter {
@@ -74,13 +74,13 @@ impl ProviderLimiter {
             tokens_per_second: limits.tokens_per_second,
             max_concurrency: usize::try_from(limits.max_concurrency).unwrap_or(0),
         };
-        let pace = RateLimiter::new(rates, patience).map_err(|bad| {
+        let limiter = RateLimiter::new(rates, patience).map_err(|bad| {
             Fault::invalid(format!("provider.limits.{}", bad.field), "is not a rate")
                 .hint("give a number above 0, or 0 for no limit")
         })?;
         Ok(Self {
             id: id.to_owned(),
-            pace,
+            limiter,
         })
     }
 
@@ -92,15 +92,18 @@ impl ProviderLimiter {
     /// deadline; nothing was consumed in that case. `DEADLINE_EXCEEDED` if no permit became free in
     /// time.
     pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
-        self.pace.turn(tokens, deadline).await.map_err(|no_turn| match no_turn {
-            NoTurn::Deadline => late(&self.id),
-            NoTurn::TooLate { wait } => Fault::overloaded(
-                format!("provider `{}` is used as fast as its limits allow", self.id),
-                wait,
-            )
-            .hint("send less, or raise the provider's limits")
-            .with("provider", &self.id),
-        })
+        self.limiter
+            .turn(tokens, deadline)
+            .await
+            .map_err(|no_turn| match no_turn {
+                TurnError::Deadline => late(&self.id),
+                TurnError::TooLate { wait } => Fault::overloaded(
+                    format!("provider `{}` is used as fast as its limits allow", self.id),
+                    wait,
+                )
+                .hint("send less, or raise the provider's limits")
+                .with("provider", &self.id),
+            })
     }
 }
 
@@ -142,7 +145,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn pace(limits: &ProviderLimits) -> Result<ProviderLimiter, Fault> {
+    fn limiter(limits: &ProviderLimits) -> Result<ProviderLimiter, Fault> {
         ProviderLimiter::new("p", Some(limits), Duration::from_secs(60))
     }
 
@@ -153,10 +156,10 @@ mod tests {
             max_concurrency: 2,
             ..ProviderLimits::default()
         };
-        let pace = pace(&limits).unwrap();
+        let limiter = limiter(&limits).unwrap();
         let soon = || Some(Instant::now() + Duration::from_millis(20));
-        let first = pace.turn(1, soon()).await.unwrap();
-        let fault = pace.turn(1, soon()).await.unwrap_err();
+        let first = limiter.turn(1, soon()).await.unwrap();
+        let fault = limiter.turn(1, soon()).await.unwrap_err();
         assert_eq!(fault.code, Code::ResourceExhausted);
         assert!(fault.retry_after.is_some() && fault.message.contains("`p`"), "{fault}");
         drop(first);
@@ -168,12 +171,12 @@ mod tests {
             max_concurrency: 1,
             ..ProviderLimits::default()
         };
-        let pace = pace(&limits).unwrap();
-        let held = pace.turn(1, None).await.unwrap();
-        let fault = pace.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
+        let limiter = limiter(&limits).unwrap();
+        let held = limiter.turn(1, None).await.unwrap();
+        let fault = limiter.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
         assert_eq!(fault.unwrap_err().code, Code::DeadlineExceeded);
         drop(held);
-        pace.turn(1, None).await.unwrap();
+        limiter.turn(1, None).await.unwrap();
     }
 
     #[test]
@@ -182,7 +185,7 @@ mod tests {
             tokens_per_second: -1.0,
             ..ProviderLimits::default()
         };
-        let fault = pace(&limits).unwrap_err();
+        let fault = limiter(&limits).unwrap_err();
         assert_eq!(fault.field.as_deref(), Some("provider.limits.tokens_per_second"));
     }
 }

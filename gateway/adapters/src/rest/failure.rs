@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use isomer_outbound::{
-    guard::Refused,
+    guard::AddressRefusal,
     said::{ErrorBody, cause, presentable, retry_after},
 };
 use isomer_service_kit::{Fault, config::Secret};
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection that failed or broke.
 pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -> Fault {
-    if let Some(refused) = Refused::behind(error) {
+    if let Some(refused) = AddressRefusal::behind(error) {
         return Fault::from(refused.clone()).with("provider", id);
     }
     let said = presentable(&cause(error), secret);
@@ -32,15 +32,15 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
 
 /// An unsuccessful answer.
 pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
-    let told = ErrorBody::read(body, secret);
+    let error_body = ErrorBody::read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());
-    if !told.message.is_empty() {
-        message = format!("{message}: {}", told.message);
+    if !error_body.message.is_empty() {
+        message = format!("{message}: {}", error_body.message);
     }
     let after = retry_after(headers);
     match status.as_u16() {
         402 => no_money(message),
-        429 if told.no_quota() => no_money(message),
+        429 if error_body.no_quota() => no_money(message),
         401 | 403 => Fault::precondition("PROVIDER_REFUSED_SECRET", message)
             .field("provider.secret")
             .hint("correct the secret that provider.secret names, or what it may be used for"),

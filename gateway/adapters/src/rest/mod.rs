@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use http::{HeaderMap, StatusCode, header};
 use isomer_outbound::{
-    body::{self, Unread},
+    body::{self, BodyError},
     client,
     guard::Resolver,
     said::{cause, presentable},
@@ -37,7 +37,7 @@ pub(crate) struct Rest {
 
 /// An answer with the facts from its headers.
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
+pub(crate) struct RestAnswer<T> {
     pub(crate) headers: HeaderMap,
     pub(crate) body: T,
 }
@@ -109,7 +109,7 @@ impl Rest {
         body: &impl Serialize,
         limit: AnswerLimit,
         deadline: Deadline,
-    ) -> Result<Answer<T>, Fault> {
+    ) -> Result<RestAnswer<T>, Fault> {
         self.json(self.client.post(url).json(body), limit, deadline).await
     }
 
@@ -117,7 +117,7 @@ impl Rest {
         &self,
         url: Url,
         deadline: Deadline,
-    ) -> Result<Answer<T>, Fault> {
+    ) -> Result<RestAnswer<T>, Fault> {
         self.json(self.client.get(url), AnswerLimit::FACTS, deadline).await
     }
 
@@ -135,16 +135,16 @@ impl Rest {
         request: RequestBuilder,
         limit: AnswerLimit,
         deadline: Deadline,
-    ) -> Result<Answer<T>, Fault> {
+    ) -> Result<RestAnswer<T>, Fault> {
         let mut room = Room::new(limit);
-        let Answer { headers, body } = self.exchange(request, &mut room, deadline).await?;
+        let RestAnswer { headers, body } = self.exchange(request, &mut room, deadline).await?;
         let read = off_runtime(body.len(), move || serde_json::from_slice(&body)).await?;
         let read = read.map_err(|error| {
             let secret = read_secret(&self.target.secret).unwrap_or_default();
             let said = presentable(&error.to_string(), &secret);
             self.bad_answer(format!("the answer cannot be read: {said}"))
         });
-        Ok(Answer { headers, body: read? })
+        Ok(RestAnswer { headers, body: read? })
     }
 
     /// The fault for an answer that does not fit the request.
@@ -157,7 +157,7 @@ impl Rest {
         request: RequestBuilder,
         room: &mut Room,
         deadline: Deadline,
-    ) -> Result<Answer<Vec<u8>>, Fault> {
+    ) -> Result<RestAnswer<Vec<u8>>, Fault> {
         let target = &self.target;
         let secret = read_secret(&target.secret)?;
         let mut headers = target.headers.clone();
@@ -184,7 +184,7 @@ impl Rest {
         room: &mut Room,
         secret: &Secret,
         answered: &OnceLock<StatusCode>,
-    ) -> Result<Answer<Vec<u8>>, Fault> {
+    ) -> Result<RestAnswer<Vec<u8>>, Fault> {
         let id = &self.target.id;
         let broken = |error: reqwest::Error| failure::of_connection(id, &error, secret);
         let mut response = request.send().await.map_err(broken)?;
@@ -194,15 +194,15 @@ impl Rest {
         let most = room.limit.0.min(self.target.max_message_bytes);
         let body = match body::read_by_status_in_memory(&mut response, most, &mut room.memory).await {
             Ok(body) => body,
-            Err(Unread::Broken(error)) => return Err(broken(error)),
-            Err(Unread::NoMemory(fault)) => return Err(unread(fault)),
+            Err(BodyError::Broken(error)) => return Err(broken(error)),
+            Err(BodyError::NoMemory(fault)) => return Err(unread(fault)),
             Err(error) => {
                 let hint = "send fewer texts at once, or set limits.max_batch_items";
                 return Err(self.bad_answer(error).hint(hint));
             }
         };
         if status.is_success() {
-            return Ok(Answer { headers, body });
+            return Ok(RestAnswer { headers, body });
         }
         Err(failure::of_status(id, status, &headers, &body, secret))
     }

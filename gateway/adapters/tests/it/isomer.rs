@@ -47,8 +47,8 @@ pub(crate) fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) 
 /// An encoder service that takes half a minute to answer.
 pub(crate) fn slow() -> StubEncoder {
     StubEncoder::default().on_encode(|_| async {
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        Err(Status::internal("no test waits for this"))
+        std::future::pending::<()>().await;
+        Err(Status::internal("it never answers"))
     })
 }
 
@@ -192,13 +192,11 @@ async fn answers_that_do_not_fit_are_refused() {
 async fn the_time_left_goes_with_the_call_and_ends_it() {
     let slow = slow();
     let backend = connect(&isomer(&slow.serve().await));
-    let start = Instant::now();
     let fault = backend
-        .encode(of(&["a"]), Some(start + Duration::from_secs(1)))
+        .encode(of(&["a"]), Some(Instant::now() + Duration::from_secs(1)))
         .await
         .unwrap_err();
     assert_eq!(fault.code, Code::DeadlineExceeded, "{fault}");
-    assert!(start.elapsed() < Duration::from_secs(25));
     assert!(slow.calls()[0].metadata.contains_key("grpc-timeout"));
     let mut impatient = isomer(&slow.serve().await);
     impatient.limits = Some(ProviderLimits {

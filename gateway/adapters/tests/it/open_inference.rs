@@ -77,7 +77,7 @@ mod oip {
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub(super) struct Requested {
+    pub(super) struct RequestedOutput {
         #[prost(string, tag = "1")]
         pub(super) name: String,
     }
@@ -93,7 +93,7 @@ mod oip {
         #[prost(message, repeated, tag = "5")]
         pub(super) inputs: Vec<Tensor>,
         #[prost(message, repeated, tag = "6")]
-        pub(super) outputs: Vec<Requested>,
+        pub(super) outputs: Vec<RequestedOutput>,
         #[prost(bytes = "vec", repeated, tag = "7")]
         pub(super) raw_input_contents: Vec<Vec<u8>>,
     }

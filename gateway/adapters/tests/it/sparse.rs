@@ -151,10 +151,10 @@ async fn a_sparse_answer_that_does_not_fit_is_refused_with_its_text() {
     for (second, found) in [
         (json!([entry(7, -0.5)]), "text 1"),
         (json!([entry(7, 0.0)]), "text 1"),
-        (json!([entry(7, 1e300)]), "cannot be read"),
+        (json!([entry(7, 1e300)]), "read"),
         (json!([entry(7, 0.5), entry(7, 0.25)]), "text 1"),
-        (json!([entry(-1, 0.5)]), "cannot be read"),
-        (json!([entry(1 << 32, 0.5)]), "cannot be read"),
+        (json!([entry(-1, 0.5)]), "read"),
+        (json!([entry(1 << 32, 0.5)]), "read"),
     ] {
         let stub = Stub::start(move |call| match call.path.as_str() {
             "/embed_sparse" => Reply::ok(json!([[entry(1, 0.5)], second])),
@@ -177,7 +177,7 @@ async fn a_sparse_answer_that_does_not_fit_is_refused_with_its_text() {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Served {
+enum ServedModel {
     /// `BgeM3EmbeddingModel` with the task `token_classify`.
     Lexical,
     /// `BertSpladeSparseEmbeddingModel`.
@@ -192,13 +192,13 @@ fn ids(text: &str) -> Vec<u32> {
     std::iter::once(0).chain(bytes).chain([2]).collect()
 }
 
-fn vllm(call: &Call, served: Served) -> Reply {
+fn vllm(call: &Call, served: ServedModel) -> Reply {
     match (call.path.as_str(), call.body["task"].as_str()) {
         ("/tokenize", None) => {
             let tokens = ids(call.body["prompt"].as_str().unwrap());
             Reply::ok(json!({"count": tokens.len(), "max_model_len": 512, "tokens": tokens, "token_strs": null}))
         }
-        ("/pooling", Some("token_classify")) if served == Served::Lexical => {
+        ("/pooling", Some("token_classify")) if served == ServedModel::Lexical => {
             let inputs: Vec<Vec<u32>> = serde_json::from_value(call.body["input"].clone()).unwrap();
             let weights = |ids: &Vec<u32>| -> Vec<f32> {
                 let inner = &ids[1..ids.len() - 1];
@@ -208,9 +208,9 @@ fn vllm(call: &Call, served: Served) -> Reply {
             };
             pooled(inputs.iter().map(weights).collect(), 5)
         }
-        ("/pooling", Some("embed")) if served != Served::Lexical => {
+        ("/pooling", Some("embed")) if served != ServedModel::Lexical => {
             let vector = |text: &String| match served {
-                Served::Splade => letters(text),
+                ServedModel::Splade => letters(text),
                 _ => vec![0.5, -0.5, 0.5, 0.5],
             };
             pooled(texts(&call.body["input"]).iter().map(vector).collect(), 4)
@@ -239,7 +239,7 @@ fn pooled(vectors: Vec<Vec<f32>>, tokens: usize) -> Reply {
 
 #[tokio::test]
 async fn vllm_pairs_the_weights_of_bge_m3_with_token_ids() {
-    let stub = Stub::start(|call| vllm(call, Served::Lexical)).await;
+    let stub = Stub::start(|call| vllm(call, ServedModel::Lexical)).await;
     let (provider, _secret) = dressed(ProviderKind::Vllm, &stub.address);
     let backend = connect(&provider);
     let answer = backend.encode(sparse(of(&["aba!", ""])), None).await.unwrap();
@@ -274,7 +274,7 @@ async fn vllm_pairs_the_weights_of_bge_m3_with_token_ids() {
 
 #[tokio::test]
 async fn vllm_gives_the_vocabulary_of_a_splade_model_and_remembers_its_task() {
-    let stub = Stub::start(|call| vllm(call, Served::Splade)).await;
+    let stub = Stub::start(|call| vllm(call, ServedModel::Splade)).await;
     let backend = connect(&provider(ProviderKind::Vllm, &stub.address));
     for _ in 0..2 {
         let answer = backend.encode(sparse(of(&["aab", "b"])), None).await.unwrap();
@@ -291,7 +291,7 @@ async fn vllm_gives_the_vocabulary_of_a_splade_model_and_remembers_its_task() {
 
 #[tokio::test]
 async fn vllm_with_a_dense_model_gives_no_sparse_vectors() {
-    let stub = Stub::start(|call| vllm(call, Served::Dense)).await;
+    let stub = Stub::start(|call| vllm(call, ServedModel::Dense)).await;
     let backend = connect(&provider(ProviderKind::Vllm, &stub.address));
     let fault = backend.encode(sparse(of(&["a"])), None).await.unwrap_err();
     assert_eq!(

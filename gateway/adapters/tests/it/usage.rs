@@ -9,13 +9,10 @@ use isomer_proto::{
     gateway::v1::{Provider, ProviderKind, ProviderLimits},
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::wait::until;
 use isomer_usage::Count;
 use serde_json::json;
-use tokio::{
-    io::AsyncReadExt,
-    net::TcpListener,
-    time::{Instant, timeout},
-};
+use tokio::{io::AsyncReadExt, net::TcpListener, time::Instant};
 use tonic::Code;
 
 use crate::support::{Reply, Stub, connect, listed, of, provider, texts, vector};
@@ -121,14 +118,15 @@ async fn a_call_that_ends_by_time_or_is_left_counts_what_was_sent() {
     let sent = EACH + 4;
 
     let backend = connect(&one_by_one(&stub));
-    let deadline = Some(Instant::now() + Duration::from_millis(300));
+    // The first text is answered in this time on a busy machine too.
+    let deadline = Some(Instant::now() + Duration::from_secs(2));
     let (used, answer) = counted(backend.encode(request(), deadline)).await;
     assert_eq!(answer.unwrap_err().code, Code::DeadlineExceeded);
     assert_eq!(used.tokens, sent);
 
     let mut impatient = one_by_one(&stub);
     let timeout_of_provider = prost_types::Duration {
-        nanos: 300_000_000,
+        seconds: 2,
         ..Default::default()
     };
     impatient.limits.as_mut().unwrap().timeout = Some(timeout_of_provider);
@@ -137,8 +135,11 @@ async fn a_call_that_ends_by_time_or_is_left_counts_what_was_sent() {
     assert_eq!(used.tokens, sent);
 
     let count = Count::default();
-    let call = metered(&count, backend.encode(request(), None));
-    timeout(Duration::from_millis(300), call).await.unwrap_err();
+    let calls = stub.calls().len();
+    tokio::select! {
+        answer = metered(&count, backend.encode(request(), None)) => panic!("{answer:?}"),
+        () = until("the call that is never answered", || stub.calls().len() == calls + 2) => {}
+    }
     assert_eq!(count.used().tokens, sent);
 }
 

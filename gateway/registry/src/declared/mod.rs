@@ -32,7 +32,7 @@ type Content = Result<String, String>;
 
 /// The file and its last known content.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedFile {
     path: PathBuf,
     /// The content that was last validated.
     judged: Content,
@@ -40,7 +40,7 @@ pub(crate) struct Watched {
     seen: Content,
 }
 
-impl Watched {
+impl WatchedFile {
     /// Reads the file for the first time.
     pub(crate) async fn open(path: &Path, config: &ProvidersConfig) -> Result<(Self, Vec<Provider>), Fault> {
         metrics::counter!(metric_names::FILE_ERRORS).increment(0);
@@ -124,9 +124,9 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
         fault.message = format!("{}: {}", path.display(), fault.message);
         fault
     };
-    let text = content.as_ref().map_err(|told| {
+    let text = content.as_ref().map_err(|problem| {
         let hint = "give a readable TOML file, or leave providers.file out";
-        named(Fault::invalid("providers.file", told).hint(hint))
+        named(Fault::invalid("providers.file", problem).hint(hint))
     })?;
     let mut written = file::read(text).map_err(named)?;
     let folder = std::path::absolute(path).ok();
@@ -137,8 +137,8 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
         absolute(provider, folder);
         let mut checked = validate::provider(provider, Author::Operator, config);
         if checked.is_ok() && !ids.insert(provider.id.clone()) {
-            let told = format!("`{}` is declared twice", provider.id);
-            checked = Err(Fault::invalid("provider.id", told).hint("give each provider an id of its own"));
+            let problem = format!("`{}` is declared twice", provider.id);
+            checked = Err(Fault::invalid("provider.id", problem).hint("give each provider an id of its own"));
         }
         if let Err(mut fault) = checked {
             let field = fault.field.unwrap_or_default();

@@ -44,14 +44,14 @@ const TLS: &[&str] = &["ca_file", "certificate_file", "key_file", "server_name"]
 
 /// A parsed provider, with the lines of its fields.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Written {
+pub struct ProviderTable {
     /// The provider. Its fields have the right types; their values are not validated yet.
     pub provider: Provider,
     /// The line of each path in the file; `provider` is the table itself.
     lines: HashMap<String, usize>,
 }
 
-impl Written {
+impl ProviderTable {
     /// The line of a field's path (`provider.limits.timeout`), or of the nearest enclosing table.
     pub fn line(&self, path: &str) -> usize {
         let ends = path.match_indices(['.', '[']).map(|(end, _)| end).chain([path.len()]);
@@ -70,7 +70,7 @@ impl Written {
 /// # Errors
 /// `INVALID_ARGUMENT` with the line in the message, the path as the field
 /// (`provider[1].limits.timeout`) and the hint.
-pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
+pub fn read(text: &str) -> Result<Vec<ProviderTable>, Fault> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line(text, &span));
         Fault::new(
@@ -82,7 +82,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
     })?;
     let mut written = Vec::new();
     for (key, value) in document.get_ref() {
-        let place = Place::of(text, "", key, value);
+        let place = FieldValue::of(text, "", key, value);
         if key.get_ref() != "provider" {
             return Err(place.unknown(&["provider"]));
         }
@@ -92,7 +92,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
             .ok_or_else(|| place.refuse("is not a list", "write [[provider]] above each provider"))?;
         for (index, table) in tables.iter().enumerate() {
             let mut lines = HashMap::new();
-            let place = Place {
+            let place = FieldValue {
                 text,
                 key: "provider",
                 path: format!("provider[{index}]"),
@@ -102,7 +102,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
             let provider = provider(&place, &mut lines)?;
             // A request names one provider, so lines are looked up by the path in such a request.
             let inner = |path: String| path.replacen(&place.path, "provider", 1);
-            written.push(Written {
+            written.push(ProviderTable {
                 provider,
                 lines: lines.into_iter().map(|(path, line)| (inner(path), line)).collect(),
             });
@@ -111,7 +111,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
     Ok(written)
 }
 
-fn provider(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<Provider, Fault> {
+fn provider(place: &FieldValue<'_>, lines: &mut HashMap<String, usize>) -> Result<Provider, Fault> {
     let mut provider = Provider::default();
     for field in place.fields(lines)? {
         match field.key {
@@ -141,7 +141,7 @@ fn provider(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<Pro
     Ok(provider)
 }
 
-fn limits(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<ProviderLimits, Fault> {
+fn limits(place: &FieldValue<'_>, lines: &mut HashMap<String, usize>) -> Result<ProviderLimits, Fault> {
     let mut limits = ProviderLimits::default();
     for field in place.fields(lines)? {
         match field.key {
@@ -157,7 +157,7 @@ fn limits(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<Provi
     Ok(limits)
 }
 
-fn secret(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<SecretRef, Fault> {
+fn secret(place: &FieldValue<'_>, lines: &mut HashMap<String, usize>) -> Result<SecretRef, Fault> {
     let mut source = None;
     for field in place.fields(lines)? {
         if source.is_some() {
@@ -172,7 +172,7 @@ fn secret(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<Secre
     Ok(SecretRef { source })
 }
 
-fn tls(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<TlsSettings, Fault> {
+fn tls(place: &FieldValue<'_>, lines: &mut HashMap<String, usize>) -> Result<TlsSettings, Fault> {
     let mut tls = TlsSettings::default();
     for field in place.fields(lines)? {
         match field.key {
@@ -187,7 +187,7 @@ fn tls(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<TlsSetti
 }
 
 /// A value of the file, with its path and position.
-struct Place<'a> {
+struct FieldValue<'a> {
     text: &'a str,
     key: &'a str,
     path: String,
@@ -195,7 +195,7 @@ struct Place<'a> {
     value: &'a DeValue<'a>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> FieldValue<'a> {
     fn of(
         text: &'a str,
         parent: &str,
@@ -213,12 +213,12 @@ impl<'a> Place<'a> {
     }
 
     /// The entries of a table; records their lines.
-    fn fields(&self, lines: &mut HashMap<String, usize>) -> Result<Vec<Place<'a>>, Fault> {
+    fn fields(&self, lines: &mut HashMap<String, usize>) -> Result<Vec<FieldValue<'a>>, Fault> {
         lines.insert(self.path.clone(), line(self.text, &self.span));
         let table = self.value.as_table().ok_or_else(|| self.misfit("a table"))?;
-        let fields: Vec<Place<'a>> = table
+        let fields: Vec<FieldValue<'a>> = table
             .iter()
-            .map(|(key, value)| Place::of(self.text, &self.path, key, value))
+            .map(|(key, value)| FieldValue::of(self.text, &self.path, key, value))
             .collect();
         for field in &fields {
             lines.insert(field.path.clone(), line(self.text, &field.span));
@@ -238,7 +238,7 @@ impl<'a> Place<'a> {
         lines.insert(self.path.clone(), line(self.text, &self.span));
         let table = self.value.as_table().ok_or_else(|| self.misfit("a table of names"))?;
         let entry = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
-            let place = Place::of(self.text, &self.path, key, value);
+            let place = FieldValue::of(self.text, &self.path, key, value);
             lines.insert(
                 format!("{}[\"{}\"]", self.path, key.get_ref()),
                 line(self.text, &place.span),
@@ -289,8 +289,8 @@ impl<'a> Place<'a> {
         self.refuse(&format!("unknown key `{}`", self.key), &suggest(self.key, names))
     }
 
-    fn refuse(&self, told: &str, hint: &str) -> Fault {
-        Fault::invalid(&self.path, format!("line {}: {told}", line(self.text, &self.span))).hint(hint)
+    fn refuse(&self, problem: &str, hint: &str) -> Fault {
+        Fault::invalid(&self.path, format!("line {}: {problem}", line(self.text, &self.span))).hint(hint)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     mask::Changes,
     screening::Screening,
     state::{Record, etag, settings},
-    store::Inserted,
+    store::InsertOutcome,
     time::{Micros, micros, now},
     validate::{self, Author},
 };
@@ -53,12 +53,12 @@ impl Registry {
             .insert(&record, lease.unwrap_or_default(), inner.config.max_providers, now)
             .await?
         {
-            Inserted::Done => {}
-            Inserted::Taken => return Err(taken(&wanted.id).hint("update it, or choose another id")),
-            Inserted::Full => {
+            InsertOutcome::Done => {}
+            InsertOutcome::Taken => return Err(taken(&wanted.id).hint("update it, or choose another id")),
+            InsertOutcome::Full => {
                 let most = inner.config.max_providers;
-                let told = format!("there are {most} providers already, which is the limit");
-                return Err(Fault::new(Code::ResourceExhausted, "TOO_MANY_PROVIDERS", told)
+                let problem = format!("there are {most} providers already, which is the limit");
+                return Err(Fault::new(Code::ResourceExhausted, "TOO_MANY_PROVIDERS", problem)
                     .hint("delete some, or raise providers.max_providers"));
             }
         }
@@ -173,12 +173,12 @@ impl Inner {
     async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
         let admission = self.screening()?.admit(candidate);
         tokio::time::timeout(ADMISSION, admission).await.unwrap_or_else(|_| {
-            let told = format!(
+            let problem = format!(
                 "provider `{}` could not be checked within {} s",
                 candidate.id,
                 ADMISSION.as_secs()
             );
-            Err(Fault::new(Code::DeadlineExceeded, "SLOW_PROVIDER", told).hint("check that its address answers"))
+            Err(Fault::new(Code::DeadlineExceeded, "SLOW_PROVIDER", problem).hint("check that its address answers"))
         })
     }
 

@@ -85,7 +85,7 @@ impl Registry {
         let mut state = State::default();
         let mut watched = None;
         if let Some(path) = &config.file {
-            let (file, declared) = declared::Watched::open(path, &config).await?;
+            let (file, declared) = declared::WatchedFile::open(path, &config).await?;
             state.declared = declared;
             watched = Some(file);
         }

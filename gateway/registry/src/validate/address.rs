@@ -17,7 +17,7 @@ pub(super) fn address(address: &str, kind: &Kind) -> Result<bool, Fault> {
         true => "give grpc://host:port or grpcs://host:port",
         false => "give http://host:port or https://host, with a path as need be",
     };
-    let refuse = |told: String| Err(Fault::invalid("provider.address", told).hint(example));
+    let refuse = |problem: String| Err(Fault::invalid("provider.address", problem).hint(example));
     if address.is_empty() {
         return refuse("is missing".to_owned());
     }
@@ -25,8 +25,8 @@ pub(super) fn address(address: &str, kind: &Kind) -> Result<bool, Fault> {
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        let told = "holds a user or a password, which would be shown";
-        return Err(Fault::invalid("provider.address", told).hint("put the secret into the field secret"));
+        let problem = "holds a user or a password, which would be shown";
+        return Err(Fault::invalid("provider.address", problem).hint("put the secret into the field secret"));
     }
     if address.contains(['?', '#']) {
         return refuse("has a query or a fragment".to_owned());

@@ -80,7 +80,7 @@ impl FileRules<'_> {
     }
 
     fn file(&self, field: &str, path: &str) -> Result<(), Fault> {
-        let refuse = |told: String, hint: &str| Err(Fault::invalid(field, told).hint(hint));
+        let refuse = |problem: String, hint: &str| Err(Fault::invalid(field, problem).hint(hint));
         let place = Path::new(path);
         let climbs = place.components().any(|part| part == Component::ParentDir);
         if !place.is_absolute() || climbs || path.len() > LONGEST || path.contains('\0') {

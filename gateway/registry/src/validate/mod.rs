@@ -47,8 +47,8 @@ pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersCo
     }
     if let Some(tls) = &provider.tls {
         if !encrypted {
-            let told = format!("`{}` is a plain-text address", provider.address);
-            return Err(Fault::invalid("provider.tls", told)
+            let problem = format!("`{}` is a plain-text address", provider.address);
+            return Err(Fault::invalid("provider.tls", problem)
                 .hint("begin the address with grpcs:// or https://, or leave tls out"));
         }
         rules.tls(tls)?;
@@ -79,24 +79,23 @@ pub(crate) fn id(id: &str) -> Result<(), Fault> {
     if legal {
         return Ok(());
     }
-    let told = if id.is_empty() {
+    let problem = if id.is_empty() {
         "is missing".to_owned()
     } else {
         format!("`{}` is not an id", shown(id))
     };
-    Err(Fault::invalid("provider.id", told)
+    Err(Fault::invalid("provider.id", problem)
         .hint("give 1 to 63 of a-z, 0-9 and -, with a letter or a digit at both ends, e.g. tei-berlin-1"))
 }
 
 fn encoders(encoders: &HashMap<String, String>, kind: &Kind) -> Result<(), Fault> {
     if encoders.is_empty() && !kind.lists_encoders {
-        let told = format!(
+        let problem = format!(
             "is empty, and a provider of kind {} cannot list its encoders",
             kind.value.dashed()
         );
-        return Err(
-            Fault::invalid("provider.encoders", told).hint("name encoder ids and the provider's names for the models")
-        );
+        return Err(Fault::invalid("provider.encoders", problem)
+            .hint("name encoder ids and the provider's names for the models"));
     }
     entries("provider.encoders", ["an encoder id", "a model name"], 1, encoders)
 }
@@ -105,16 +104,16 @@ fn input_types(types: &HashMap<String, String>, kind: &Kind) -> Result<(), Fault
     if !types.is_empty() && !kind.has_input_types() {
         let able = kinds().filter(|kind| kind.has_input_types());
         let able: Vec<_> = able.map(|kind| kind.value.dashed()).collect();
-        let told = format!("a provider of kind {} has no input types", kind.value.dashed());
-        return Err(Fault::invalid("provider.input_types", told)
+        let problem = format!("a provider of kind {} has no input types", kind.value.dashed());
+        return Err(Fault::invalid("provider.input_types", problem)
             .hint(format!("leave input_types out; {} have them", able.join(", "))));
     }
     if types.is_empty() && kind.needs_input_types() {
-        let told = format!(
+        let problem = format!(
             "is empty, and a provider of kind {} takes no text without one",
             kind.value.dashed()
         );
-        return Err(Fault::invalid("provider.input_types", told)
+        return Err(Fault::invalid("provider.input_types", problem)
             .hint("give an input type for each prompt name, and for \"\" where requests name none"));
     }
     // The empty name is for requests that name no prompt.
@@ -125,8 +124,8 @@ fn input_types(types: &HashMap<String, String>, kind: &Kind) -> Result<(), Fault
 /// minimum bytes of a key.
 fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<String, String>) -> Result<(), Fault> {
     if entries.len() > MOST_ENTRIES {
-        let told = format!("has {} entries", entries.len());
-        return Err(Fault::invalid(field, told).hint(format!("give at most {MOST_ENTRIES}")));
+        let problem = format!("has {} entries", entries.len());
+        return Err(Fault::invalid(field, problem).hint(format!("give at most {MOST_ENTRIES}")));
     }
     let legal = |name: &str, shortest: usize| {
         let fits = (shortest..=LONGEST_NAME).contains(&name.len());
@@ -162,16 +161,16 @@ fn limits(limits: &ProviderLimits) -> Result<(), Fault> {
         "tokens a second",
     )?;
     if let Some(timeout) = &limits.timeout {
-        let told = |told: &str| {
-            Fault::invalid("provider.limits.timeout", told)
+        let problem = |problem: &str| {
+            Fault::invalid("provider.limits.timeout", problem)
                 .hint("give more than 0 and at most 3600 seconds, or leave it out")
         };
-        let timeout = length(timeout).ok_or_else(|| told("is not a length of time"))?;
+        let timeout = length(timeout).ok_or_else(|| problem("is not a length of time"))?;
         if timeout.is_zero() {
-            return Err(told("is 0: every request would fail"));
+            return Err(problem("is 0: every request would fail"));
         }
         if timeout > LONGEST_TIMEOUT {
-            return Err(told("is over an hour"));
+            return Err(problem("is over an hour"));
         }
     }
     Ok(())
@@ -180,17 +179,17 @@ fn limits(limits: &ProviderLimits) -> Result<(), Fault> {
 /// The requested lease, if it is within bounds.
 pub(crate) fn lease(lease: &prost_types::Duration, config: &ProvidersConfig) -> Result<Duration, Fault> {
     let most = config.max_lease_seconds;
-    let told = |told: &str| {
-        Fault::invalid("provider.lease", told).hint(format!(
+    let problem = |problem: &str| {
+        Fault::invalid("provider.lease", problem).hint(format!(
             "give 1 to {most} seconds, or leave it out for a provider that stays"
         ))
     };
-    let lease = length(lease).ok_or_else(|| told("is not a length of time"))?;
+    let lease = length(lease).ok_or_else(|| problem("is not a length of time"))?;
     if lease < Duration::from_secs(1) {
-        return Err(told("is under a second"));
+        return Err(problem("is under a second"));
     }
     if lease > Duration::from_secs(most) {
-        return Err(told("is longer than this gateway grants"));
+        return Err(problem("is longer than this gateway grants"));
     }
     Ok(lease)
 }

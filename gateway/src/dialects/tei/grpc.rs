@@ -26,12 +26,12 @@ use isomer_service_kit::{Fault, Services, until_error, vectors::floats};
 use tokio::sync::OnceCell;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
-use super::{Direction, Embed as Wanted, Entry, Named, described, entries, rank};
+use super::{Direction, Embed as EmbedInput, Entry, PathModel, described, entries, rank};
 use crate::{
     dialects::refusal,
     encoder_service::{STREAM_DEPTH, welcome},
     front::add_charged,
-    openai::{Backends, Call, embeddings, encoded::Encoded, inputs::Inputs},
+    openai::{Backends, Call, embeddings, encoded_inputs::EncodedInputs, inputs::Inputs},
 };
 
 /// The key of a request's metadata that names the encoder.
@@ -73,15 +73,15 @@ struct Tei(Backends);
 
 /// The properties of a request apart from its message.
 #[derive(Debug, Clone)]
-struct Asked {
+struct Context {
     call: Call,
-    named: Named,
+    named: PathModel,
     /// The encoder of the request, once looked up; the same for all messages of a stream.
     meant: Arc<OnceCell<String>>,
     arrived: Instant,
 }
 
-impl Asked {
+impl Context {
     fn of(metadata: &MetadataMap, extensions: &Extensions) -> Result<Self, Status> {
         let named = match metadata.get(ENCODER).map(|value| value.to_str()) {
             None => None,
@@ -90,7 +90,7 @@ impl Asked {
         };
         Ok(Self {
             call: Call::of_grpc(extensions),
-            named: Named(named),
+            named: PathModel(named),
             meant: Arc::default(),
             arrived: Instant::now(),
         })
@@ -108,7 +108,7 @@ impl Asked {
 }
 
 /// An error whose field has its name in these messages. Each message holds one text.
-fn told(mut fault: Fault) -> Status {
+fn status(mut fault: Fault) -> Status {
     fault.field = fault.field.map(|field| {
         let field = refusal::named(FIELDS, &field);
         match field.strip_suffix("[0]") {
@@ -150,19 +150,19 @@ fn metadata(arrived: Instant, chars: usize, usage: Option<&Usage>, timing: Optio
 impl Tei {
     async fn vectors(
         &self,
-        asked: &Asked,
-        request: Wanted,
+        context: &Context,
+        request: EmbedInput,
         output: Output,
-    ) -> Result<(Encoded, impl Iterator<Item = Vec<f32>>), Fault> {
-        let encoder = asked.encoder(&self.0, Capability::Dense).await?;
-        let encoded = embeddings::encode(&self.0, &asked.call, request.request(encoder, output)).await?;
+    ) -> Result<(EncodedInputs, impl Iterator<Item = Vec<f32>>), Fault> {
+        let encoder = context.encoder(&self.0, Capability::Dense).await?;
+        let encoded = embeddings::encode(&self.0, &context.call, request.request(encoder, output)).await?;
         let rows = encoded.vectors()?;
         Ok((encoded, rows.into_iter().map(|row| floats(&row).collect())))
     }
 
-    async fn embed_one(&self, asked: &Asked, request: tei::EmbedRequest) -> Result<tei::EmbedResponse, Fault> {
+    async fn embed_one(&self, context: &Context, request: tei::EmbedRequest) -> Result<tei::EmbedResponse, Fault> {
         let read = chars([&request.inputs]);
-        let wanted = Wanted {
+        let wanted = EmbedInput {
             inputs: Inputs::Text(request.inputs),
             truncate: request.truncate,
             truncation_direction: direction(request.truncation_direction)?,
@@ -170,17 +170,21 @@ impl Tei {
             prompt_name: request.prompt_name,
             dimensions: request.dimensions,
         };
-        let (encoded, mut vectors) = self.vectors(asked, wanted, Output::TextVector).await?;
+        let (encoded, mut vectors) = self.vectors(context, wanted, Output::TextVector).await?;
         let vector = vectors.next();
         Ok(tei::EmbedResponse {
             embeddings: vector.ok_or_else(|| Fault::internal("the encoder returned no vector"))?,
-            metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
+            metadata: metadata(context.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
         })
     }
 
-    async fn embed_tokens(&self, asked: &Asked, request: tei::EmbedAllRequest) -> Result<tei::EmbedAllResponse, Fault> {
+    async fn embed_tokens(
+        &self,
+        context: &Context,
+        request: tei::EmbedAllRequest,
+    ) -> Result<tei::EmbedAllResponse, Fault> {
         let read = chars([&request.inputs]);
-        let wanted = Wanted {
+        let wanted = EmbedInput {
             inputs: Inputs::Text(request.inputs),
             truncate: request.truncate,
             truncation_direction: direction(request.truncation_direction)?,
@@ -188,20 +192,20 @@ impl Tei {
             prompt_name: request.prompt_name,
             dimensions: None,
         };
-        let (encoded, vectors) = self.vectors(asked, wanted, Output::TokenVectors).await?;
+        let (encoded, vectors) = self.vectors(context, wanted, Output::TokenVectors).await?;
         Ok(tei::EmbedAllResponse {
             token_embeddings: vectors.map(|embeddings| tei::TokenEmbedding { embeddings }).collect(),
-            metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
+            metadata: metadata(context.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
         })
     }
 
     async fn embed_sparse(
         &self,
-        asked: &Asked,
+        context: &Context,
         request: tei::EmbedSparseRequest,
     ) -> Result<tei::EmbedSparseResponse, Fault> {
         let read = chars([&request.inputs]);
-        let wanted = Wanted {
+        let wanted = EmbedInput {
             inputs: Inputs::Text(request.inputs),
             truncate: request.truncate,
             truncation_direction: direction(request.truncation_direction)?,
@@ -209,19 +213,19 @@ impl Tei {
             prompt_name: request.prompt_name,
             dimensions: None,
         };
-        let encoder = asked.encoder(&self.0, Capability::Sparse).await?;
-        let encoded = embeddings::encode(&self.0, &asked.call, wanted.request(encoder, Output::Sparse)).await?;
+        let encoder = context.encoder(&self.0, Capability::Sparse).await?;
+        let encoded = embeddings::encode(&self.0, &context.call, wanted.request(encoder, Output::Sparse)).await?;
         encoded.whole()?;
         let value = |Entry { index, value }| tei::SparseValue { index, value };
         Ok(tei::EmbedSparseResponse {
-            metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
+            metadata: metadata(context.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
             sparse_embeddings: encoded.sparse.into_iter().flat_map(entries).map(value).collect(),
         })
     }
 
     async fn predict_one(
         &self,
-        asked: &Asked,
+        context: &Context,
         request: tei::PredictPairRequest,
     ) -> Result<tei::PredictResponse, Fault> {
         rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
@@ -232,48 +236,48 @@ impl Tei {
             )
         })?;
         let read = chars(&pair);
-        let id = asked.encoder(&self.0, Capability::Rerank).await?;
-        let encoder = self.0.router.get(&id, asked.call.deadline).await?;
-        let (labels, answer) = rank::labels(&self.0, &encoder, &asked.call, pair).await?;
-        let prediction = |label: rank::Labelled| tei::Prediction {
+        let id = context.encoder(&self.0, Capability::Rerank).await?;
+        let encoder = self.0.router.get(&id, context.call.deadline).await?;
+        let (labels, answer) = rank::labels(&self.0, &encoder, &context.call, pair).await?;
+        let prediction = |label: rank::LabelScore| tei::Prediction {
             score: label.score,
             label: label.label,
         };
         Ok(tei::PredictResponse {
             predictions: labels.into_iter().map(prediction).collect(),
-            metadata: metadata(asked.arrived, read, answer.usage.as_ref(), None),
+            metadata: metadata(context.arrived, read, answer.usage.as_ref(), None),
         })
     }
 
-    async fn rank(&self, asked: &Asked, request: tei::RerankRequest) -> Result<tei::RerankResponse, Fault> {
+    async fn rank(&self, context: &Context, request: tei::RerankRequest) -> Result<tei::RerankResponse, Fault> {
         rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
         let read = chars(request.texts.iter().chain([&request.query]));
         let wanted = RerankRequest {
-            encoder_id: asked.encoder(&self.0, Capability::Rerank).await?,
+            encoder_id: context.encoder(&self.0, Capability::Rerank).await?,
             query: request.query,
             documents: request.texts,
             ..RerankRequest::default()
         };
-        let (ranked, usage) = rank::ranked(&self.0, &asked.call, wanted, request.return_text).await?;
-        let rank = |ranked: rank::Ranked| tei::Rank {
+        let (ranked, usage) = rank::ranked(&self.0, &context.call, wanted, request.return_text).await?;
+        let rank = |ranked: rank::RerankRow| tei::Rank {
             index: ranked.index,
             text: ranked.text,
             score: ranked.score,
         };
         Ok(tei::RerankResponse {
             ranks: ranked.into_iter().map(rank).collect(),
-            metadata: metadata(asked.arrived, read, usage.as_ref(), None),
+            metadata: metadata(context.arrived, read, usage.as_ref(), None),
         })
     }
 
-    async fn tokenize_one(&self, asked: &Asked, request: tei::EncodeRequest) -> Result<tei::EncodeResponse, Fault> {
+    async fn tokenize_one(&self, context: &Context, request: tei::EncodeRequest) -> Result<tei::EncodeResponse, Fault> {
         let wanted = TokenizeRequest {
-            encoder_id: asked.encoder(&self.0, Capability::Dense).await?,
+            encoder_id: context.encoder(&self.0, Capability::Dense).await?,
             texts: vec![request.inputs],
             prompt: request.prompt_name.map(tokenize_request::Prompt::PromptName),
             special_tokens: Some(request.add_special_tokens),
         };
-        let answer = self.0.router.tokenize(wanted, asked.call.deadline).await?;
+        let answer = self.0.router.tokenize(wanted, context.call.deadline).await?;
         let token = |token: isomer_proto::encoder::v1::Token| tei::SimpleToken {
             id: token.id,
             text: token.text,
@@ -287,13 +291,13 @@ impl Tei {
         })
     }
 
-    async fn decode_one(&self, asked: &Asked, request: tei::DecodeRequest) -> Result<tei::DecodeResponse, Fault> {
+    async fn decode_one(&self, context: &Context, request: tei::DecodeRequest) -> Result<tei::DecodeResponse, Fault> {
         let wanted = DetokenizeRequest {
-            encoder_id: asked.encoder(&self.0, Capability::Dense).await?,
+            encoder_id: context.encoder(&self.0, Capability::Dense).await?,
             token_ids: vec![TokenIds { ids: request.ids }],
             special_tokens: !request.skip_special_tokens,
         };
-        let answer = self.0.router.detokenize(wanted, asked.call.deadline).await?;
+        let answer = self.0.router.detokenize(wanted, context.call.deadline).await?;
         Ok(tei::DecodeResponse {
             text: answer.texts.into_iter().next().unwrap_or_default(),
         })
@@ -302,39 +306,39 @@ impl Tei {
     async fn one<T, A, F>(
         &self,
         request: Request<T>,
-        answer: impl FnOnce(Self, Asked, T) -> F,
+        answer: impl FnOnce(Self, Context, T) -> F,
     ) -> Result<Response<A>, Status>
     where
         F: Future<Output = Result<A, Fault>>,
     {
-        let asked = Asked::of(request.metadata(), request.extensions())?;
-        let answered = answer(self.clone(), asked, request.into_inner()).await;
-        answered.map(Response::new).map_err(told)
+        let context = Context::of(request.metadata(), request.extensions())?;
+        let answered = answer(self.clone(), context, request.into_inner()).await;
+        answered.map(Response::new).map_err(status)
     }
 
     /// Answers each message of a stream, in the order in which the messages were sent.
     fn each<T, A, F>(
         &self,
         request: Request<Streaming<T>>,
-        answer: impl Fn(Self, Asked, T) -> F + Clone + Send + 'static,
+        answer: impl Fn(Self, Context, T) -> F + Clone + Send + 'static,
     ) -> Result<Response<BoxStream<A>>, Status>
     where
         T: Send + 'static,
         A: Send + 'static,
         F: Future<Output = Result<A, Fault>> + Send + 'static,
     {
-        let asked = Asked::of(request.metadata(), request.extensions())?;
+        let context = Context::of(request.metadata(), request.extensions())?;
         let tei = self.clone();
         let answers = request.into_inner().enumerate().map(move |(number, message)| {
             let (tei, answer) = (tei.clone(), answer.clone());
-            let asked = Asked {
+            let context = Context {
                 arrived: Instant::now(),
-                ..asked.clone()
+                ..context.clone()
             };
             async move {
                 let message = message?;
-                welcome(asked.call.caller(), number).await?;
-                answer(tei, asked, message).await.map_err(told)
+                welcome(context.call.caller(), number).await?;
+                answer(tei, context, message).await.map_err(status)
             }
         });
         Ok(Response::new(until_error(answers.buffered(STREAM_DEPTH)).boxed()))
@@ -344,8 +348,8 @@ impl Tei {
 #[tonic::async_trait]
 impl Info for Tei {
     async fn info(&self, request: Request<tei::InfoRequest>) -> Result<Response<tei::InfoResponse>, Status> {
-        self.one(request, async |tei: Self, asked: Asked, _| {
-            let encoder = described(&tei.0, asked.named, &asked.call).await?;
+        self.one(request, async |tei: Self, context: Context, _| {
+            let encoder = described(&tei.0, context.named, &context.call).await?;
             let reranks = encoder.capabilities().any(|own| own == Capability::Rerank);
             Ok(tei::InfoResponse {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -369,8 +373,8 @@ impl Info for Tei {
 #[tonic::async_trait]
 impl Embed for Tei {
     async fn embed(&self, request: Request<tei::EmbedRequest>) -> Result<Response<tei::EmbedResponse>, Status> {
-        self.one(request, |tei, asked, message| async move {
-            tei.embed_one(&asked, message).await
+        self.one(request, |tei, context, message| async move {
+            tei.embed_one(&context, message).await
         })
         .await
     }
@@ -379,8 +383,8 @@ impl Embed for Tei {
         &self,
         request: Request<Streaming<tei::EmbedRequest>>,
     ) -> Result<Response<BoxStream<tei::EmbedResponse>>, Status> {
-        self.each(request, |tei, asked, message| async move {
-            tei.embed_one(&asked, message).await
+        self.each(request, |tei, context, message| async move {
+            tei.embed_one(&context, message).await
         })
     }
 
@@ -388,8 +392,8 @@ impl Embed for Tei {
         &self,
         request: Request<tei::EmbedSparseRequest>,
     ) -> Result<Response<tei::EmbedSparseResponse>, Status> {
-        self.one(request, |tei, asked, message| async move {
-            tei.embed_sparse(&asked, message).await
+        self.one(request, |tei, context, message| async move {
+            tei.embed_sparse(&context, message).await
         })
         .await
     }
@@ -398,8 +402,8 @@ impl Embed for Tei {
         &self,
         request: Request<Streaming<tei::EmbedSparseRequest>>,
     ) -> Result<Response<BoxStream<tei::EmbedSparseResponse>>, Status> {
-        self.each(request, |tei, asked, message| async move {
-            tei.embed_sparse(&asked, message).await
+        self.each(request, |tei, context, message| async move {
+            tei.embed_sparse(&context, message).await
         })
     }
 
@@ -407,8 +411,8 @@ impl Embed for Tei {
         &self,
         request: Request<tei::EmbedAllRequest>,
     ) -> Result<Response<tei::EmbedAllResponse>, Status> {
-        self.one(request, |tei, asked, message| async move {
-            tei.embed_tokens(&asked, message).await
+        self.one(request, |tei, context, message| async move {
+            tei.embed_tokens(&context, message).await
         })
         .await
     }
@@ -417,8 +421,8 @@ impl Embed for Tei {
         &self,
         request: Request<Streaming<tei::EmbedAllRequest>>,
     ) -> Result<Response<BoxStream<tei::EmbedAllResponse>>, Status> {
-        self.each(request, |tei, asked, message| async move {
-            tei.embed_tokens(&asked, message).await
+        self.each(request, |tei, context, message| async move {
+            tei.embed_tokens(&context, message).await
         })
     }
 }
@@ -447,8 +451,8 @@ impl Predict for Tei {
         &self,
         request: Request<tei::PredictPairRequest>,
     ) -> Result<Response<tei::PredictResponse>, Status> {
-        self.one(request, |tei, asked, message| async move {
-            tei.predict_one(&asked, message).await
+        self.one(request, |tei, context, message| async move {
+            tei.predict_one(&context, message).await
         })
         .await
     }
@@ -457,8 +461,8 @@ impl Predict for Tei {
         &self,
         request: Request<Streaming<tei::PredictPairRequest>>,
     ) -> Result<Response<BoxStream<tei::PredictResponse>>, Status> {
-        self.each(request, |tei, asked, message| async move {
-            tei.predict_one(&asked, message).await
+        self.each(request, |tei, context, message| async move {
+            tei.predict_one(&context, message).await
         })
     }
 }
@@ -466,10 +470,9 @@ impl Predict for Tei {
 #[tonic::async_trait]
 impl Rerank for Tei {
     async fn rerank(&self, request: Request<tei::RerankRequest>) -> Result<Response<tei::RerankResponse>, Status> {
-        self.one(
-            request,
-            |tei, asked, message| async move { tei.rank(&asked, message).await },
-        )
+        self.one(request, |tei, context, message| async move {
+            tei.rank(&context, message).await
+        })
         .await
     }
 
@@ -477,7 +480,7 @@ impl Rerank for Tei {
         &self,
         request: Request<Streaming<tei::RerankStreamRequest>>,
     ) -> Result<Response<tei::RerankResponse>, Status> {
-        let asked = Asked::of(request.metadata(), request.extensions())?;
+        let context = Context::of(request.metadata(), request.extensions())?;
         let most = self.0.max_message_bytes;
         let (mut whole, mut bytes) = (None, 0);
         let mut messages = request.into_inner();
@@ -500,18 +503,18 @@ impl Rerank for Tei {
             });
             whole.texts.push(message.text);
         }
-        self.rank(&asked, whole.unwrap_or_default())
+        self.rank(&context, whole.unwrap_or_default())
             .await
             .map(Response::new)
-            .map_err(told)
+            .map_err(status)
     }
 }
 
 #[tonic::async_trait]
 impl Tokenize for Tei {
     async fn tokenize(&self, request: Request<tei::EncodeRequest>) -> Result<Response<tei::EncodeResponse>, Status> {
-        self.one(request, |tei, asked, message| async move {
-            tei.tokenize_one(&asked, message).await
+        self.one(request, |tei, context, message| async move {
+            tei.tokenize_one(&context, message).await
         })
         .await
     }
@@ -520,14 +523,14 @@ impl Tokenize for Tei {
         &self,
         request: Request<Streaming<tei::EncodeRequest>>,
     ) -> Result<Response<BoxStream<tei::EncodeResponse>>, Status> {
-        self.each(request, |tei, asked, message| async move {
-            tei.tokenize_one(&asked, message).await
+        self.each(request, |tei, context, message| async move {
+            tei.tokenize_one(&context, message).await
         })
     }
 
     async fn decode(&self, request: Request<tei::DecodeRequest>) -> Result<Response<tei::DecodeResponse>, Status> {
-        self.one(request, |tei, asked, message| async move {
-            tei.decode_one(&asked, message).await
+        self.one(request, |tei, context, message| async move {
+            tei.decode_one(&context, message).await
         })
         .await
     }
@@ -536,8 +539,8 @@ impl Tokenize for Tei {
         &self,
         request: Request<Streaming<tei::DecodeRequest>>,
     ) -> Result<Response<BoxStream<tei::DecodeResponse>>, Status> {
-        self.each(request, |tei, asked, message| async move {
-            tei.decode_one(&asked, message).await
+        self.each(request, |tei, context, message| async move {
+            tei.decode_one(&context, message).await
         })
     }
 }

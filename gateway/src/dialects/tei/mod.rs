@@ -37,7 +37,7 @@ use tonic::Code;
 use super::{
     model,
     numbers::Numbers,
-    refusal::{Dialect, Refused},
+    refusal::{Dialect, DialectError},
 };
 use crate::json::Json;
 use crate::openai::{
@@ -88,7 +88,7 @@ impl Dialect for Tei {
     }
 }
 
-type Answer<T> = Result<Json<T>, Refused<Tei>>;
+type ApiResult<T> = Result<Json<T>, DialectError<Tei>>;
 
 pub(super) fn table() -> Vec<super::Route> {
     vec![
@@ -121,15 +121,15 @@ pub(super) fn table() -> Vec<super::Route> {
 
 /// The model in the address, if there is one.
 #[derive(Debug, Clone)]
-struct Named(Option<String>);
+struct PathModel(Option<String>);
 
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct ModelQuery {
     model: Option<String>,
 }
 
-impl FromRequestParts<Backends> for Named {
-    type Rejection = Refused<Tei>;
+impl FromRequestParts<Backends> for PathModel {
+    type Rejection = DialectError<Tei>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Backends) -> Result<Self, Self::Rejection> {
         if let Ok(path) = RawPathParams::from_request_parts(parts, state).await
@@ -137,17 +137,17 @@ impl FromRequestParts<Backends> for Named {
         {
             return Ok(Self(Some(model.to_owned())));
         }
-        let query = Query::<Wanted>::from_request_parts(parts, state).await;
+        let query = Query::<ModelQuery>::from_request_parts(parts, state).await;
         query
             .map(|Query(wanted)| Self(wanted.model))
-            .map_err(|rejection| Refused::invalid("model", rejection.body_text()))
+            .map_err(|rejection| DialectError::invalid("model", rejection.body_text()))
     }
 }
 
-impl Named {
+impl PathModel {
     async fn or_only(&self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
         match &self.0 {
-            Some(named) => Ok(named.clone()),
+            Some(path_model) => Ok(path_model.clone()),
             None => model::only(&backends.router, capability).await,
         }
     }
@@ -204,12 +204,12 @@ impl Embed {
 
 async fn embed(
     State(backends): State<Backends>,
-    named: Named,
+    path_model: PathModel,
     call: Call,
     body: Result<Body<Embed>, ApiError>,
-) -> Answer<Vec<Numbers>> {
+) -> ApiResult<Vec<Numbers>> {
     let Body(request) = body?;
-    let encoder = named.or_only(&backends, Capability::Dense).await?;
+    let encoder = path_model.or_only(&backends, Capability::Dense).await?;
     let wanted = request.request(encoder, Output::TextVector);
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     Ok(Json(encoded.vectors()?.into_iter().map(Numbers).collect()))
@@ -218,18 +218,18 @@ async fn embed(
 /// One vector per token, text by text.
 async fn embed_all(
     State(backends): State<Backends>,
-    named: Named,
+    path_model: PathModel,
     call: Call,
     body: Result<Body<Embed>, ApiError>,
-) -> Answer<Vec<Vec<Numbers>>> {
+) -> ApiResult<Vec<Vec<Numbers>>> {
     let Body(request) = body?;
     if request.normalize.is_some() {
-        return Err(Refused::invalid(
+        return Err(DialectError::invalid(
             "normalize",
             "applies to one vector per text; token vectors are never normalised",
         ));
     }
-    let encoder = named.or_only(&backends, Capability::Dense).await?;
+    let encoder = path_model.or_only(&backends, Capability::Dense).await?;
     let wanted = request.request(encoder, Output::TokenVectors);
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     let mut rows = encoded.vectors()?.into_iter().map(Numbers);
@@ -251,20 +251,20 @@ fn entries(vector: SparseVector) -> impl Iterator<Item = Entry> {
 
 async fn embed_sparse(
     State(backends): State<Backends>,
-    named: Named,
+    path_model: PathModel,
     call: Call,
     body: Result<Body<Embed>, ApiError>,
-) -> Answer<Vec<Vec<Entry>>> {
+) -> ApiResult<Vec<Vec<Entry>>> {
     let Body(request) = body?;
     for (field, given) in [
         ("normalize", request.normalize.is_some()),
         ("dimensions", request.dimensions.is_some()),
     ] {
         if given {
-            return Err(Refused::invalid(field, "applies to dense vectors only"));
+            return Err(DialectError::invalid(field, "applies to dense vectors only"));
         }
     }
-    let encoder = named.or_only(&backends, Capability::Sparse).await?;
+    let encoder = path_model.or_only(&backends, Capability::Sparse).await?;
     let wanted = request.request(encoder, Output::Sparse);
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     encoded.whole()?;
@@ -275,7 +275,7 @@ async fn embed_sparse(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Similarity {
-    inputs: Compared,
+    inputs: SimilarityInputs,
     #[serde(default, deserialize_with = "nulls::or_default")]
     parameters: SimilarityParameters,
 }
@@ -292,7 +292,7 @@ struct SimilarityParameters {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Compared {
+struct SimilarityInputs {
     source_sentence: String,
     #[serde(deserialize_with = "bounded")]
     sentences: Vec<String>,
@@ -300,32 +300,32 @@ struct Compared {
 
 async fn similarity(
     State(backends): State<Backends>,
-    named: Named,
+    path_model: PathModel,
     call: Call,
     body: Result<Body<Similarity>, ApiError>,
-) -> Answer<Vec<f32>> {
+) -> ApiResult<Vec<f32>> {
     let Body(request) = body?;
-    cosines(&backends, named, &call, request.inputs, request.parameters).await
+    cosines(&backends, path_model, &call, request.inputs, request.parameters).await
 }
 
 /// Cosines of one sentence with several others.
 async fn cosines(
     backends: &Backends,
-    named: Named,
+    path_model: PathModel,
     call: &Call,
-    Compared {
+    SimilarityInputs {
         source_sentence,
         sentences,
-    }: Compared,
+    }: SimilarityInputs,
     parameters: SimilarityParameters,
-) -> Answer<Vec<f32>> {
+) -> ApiResult<Vec<f32>> {
     if sentences.is_empty() {
-        return Err(Refused::invalid(
+        return Err(DialectError::invalid(
             "inputs.sentences",
             "is empty; give at least one sentence",
         ));
     }
-    let encoder = named.or_only(backends, Capability::Dense).await?;
+    let encoder = path_model.or_only(backends, Capability::Dense).await?;
     let request = Embed {
         inputs: Inputs::Texts(std::iter::once(source_sentence).chain(sentences).collect()),
         truncate: parameters.truncate,
@@ -381,7 +381,7 @@ struct HubParameters {
 /// An object holds sentences to compare.
 #[derive(Debug)]
 enum HubInputs {
-    Compare(Compared),
+    Compare(SimilarityInputs),
     Embed(Inputs),
 }
 
@@ -396,7 +396,7 @@ impl<'de> Deserialize<'de> for HubInputs {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HubInputs, A::Error> {
-                Compared::deserialize(MapAccessDeserializer::new(map)).map(HubInputs::Compare)
+                SimilarityInputs::deserialize(MapAccessDeserializer::new(map)).map(HubInputs::Compare)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<HubInputs, A::Error> {
@@ -420,10 +420,10 @@ enum HubAnswer {
 
 async fn hub(
     State(backends): State<Backends>,
-    named: Named,
+    path_model: PathModel,
     call: Call,
     body: Result<Body<Hub>, ApiError>,
-) -> Answer<HubAnswer> {
+) -> ApiResult<HubAnswer> {
     let Body(Hub {
         inputs,
         parameters,
@@ -445,17 +445,17 @@ async fn hub(
         HubInputs::Compare(inputs) => {
             let message = "is given with sentences to compare, for which the answer holds cosines and no vectors";
             if normalize.is_some() {
-                return Err(Refused::invalid("normalize", message));
+                return Err(DialectError::invalid("normalize", message));
             }
             if dimensions.is_some() {
-                return Err(Refused::invalid("dimensions", message));
+                return Err(DialectError::invalid("dimensions", message));
             }
             let parameters = SimilarityParameters {
                 truncate,
                 truncation_direction,
                 prompt_name,
             };
-            let Json(cosines) = cosines(&backends, named, &call, inputs, parameters).await?;
+            let Json(cosines) = cosines(&backends, path_model, &call, inputs, parameters).await?;
             Ok(Json(HubAnswer::Cosines(cosines)))
         }
         HubInputs::Embed(inputs) => {
@@ -467,7 +467,7 @@ async fn hub(
                 prompt_name,
                 dimensions,
             };
-            let Json(vectors) = embed(State(backends), named, call, Ok(Body(request))).await?;
+            let Json(vectors) = embed(State(backends), path_model, call, Ok(Body(request))).await?;
             Ok(Json(HubAnswer::Vectors(vectors)))
         }
     }
@@ -475,8 +475,8 @@ async fn hub(
 
 /// The encoder that the request describes: the one it names, the only encoder, or the only
 /// cross-encoder.
-async fn described(backends: &Backends, named: Named, call: &Call) -> Result<Encoder, Fault> {
-    let id = match named.0 {
+async fn described(backends: &Backends, path_model: PathModel, call: &Call) -> Result<Encoder, Fault> {
+    let id = match path_model.0 {
         Some(id) => id,
         None => match model::only(&backends.router, Capability::Dense).await {
             Ok(id) => id,
@@ -488,8 +488,8 @@ async fn described(backends: &Backends, named: Named, call: &Call) -> Result<Enc
     backends.router.get(&id, call.deadline).await
 }
 
-async fn info(State(backends): State<Backends>, named: Named, call: Call) -> Answer<Value> {
-    let encoder = described(&backends, named, &call).await?;
+async fn info(State(backends): State<Backends>, path_model: PathModel, call: Call) -> ApiResult<Value> {
+    let encoder = described(&backends, path_model, &call).await?;
     Ok(Json(json!({
         "model_id": encoder.id,
         "model_sha": (!encoder.revision.is_empty()).then_some(&encoder.revision),

@@ -13,9 +13,9 @@ use serde::{
     de::{self, IgnoredAny, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
-use super::{Answer, Direction, Named};
+use super::{ApiResult, Direction, PathModel};
 use crate::{
-    dialects::refusal::Refused,
+    dialects::refusal::DialectError,
     json::Json,
     openai::{ApiError, Backends, Body, Call, inputs::bounded, nulls, rerank},
 };
@@ -38,7 +38,7 @@ pub(super) struct Rank {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Ranked {
+pub(super) struct RerankRow {
     pub(super) index: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
@@ -62,14 +62,14 @@ pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault>
 
 pub(super) async fn rerank(
     State(backends): State<Backends>,
-    named: Named,
+    model: PathModel,
     call: Call,
     body: Result<Body<Rank>, ApiError>,
-) -> Answer<Vec<Ranked>> {
+) -> ApiResult<Vec<RerankRow>> {
     let Body(request) = body?;
     check(request.raw_scores, request.truncation_direction)?;
     let wanted = RerankRequest {
-        encoder_id: named.or_only(&backends, Capability::Rerank).await?,
+        encoder_id: model.or_only(&backends, Capability::Rerank).await?,
         query: request.query,
         documents: request.texts,
         ..RerankRequest::default()
@@ -84,11 +84,11 @@ pub(super) async fn ranked(
     call: &Call,
     wanted: RerankRequest,
     return_text: bool,
-) -> Result<(Vec<Ranked>, Option<Usage>), Fault> {
+) -> Result<(Vec<RerankRow>, Option<Usage>), Fault> {
     let kept = return_text.then(|| wanted.documents.clone());
     let answer = rerank::rank(backends, call, wanted).await?;
     let text = |index: u32| kept.as_ref().and_then(|kept| kept.get(index as usize).cloned());
-    let ranked = answer.results.iter().map(|result| Ranked {
+    let ranked = answer.results.iter().map(|result| RerankRow {
         index: result.index,
         text: text(result.index),
         score: result.score,
@@ -99,13 +99,13 @@ pub(super) async fn ranked(
 /// The input of a classification: a pair of texts, or several pairs. A single text would need a
 /// model that reads single texts, and no model here does.
 #[derive(Debug)]
-enum Classified {
+enum PredictInputs {
     One,
     Pair(Vec<String>),
     Pairs(Vec<Vec<String>>),
 }
 
-impl<'de> Deserialize<'de> for Classified {
+impl<'de> Deserialize<'de> for PredictInputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ClassifiedVisitor)
     }
@@ -116,17 +116,17 @@ const FORMS: &str = "should be a pair of texts, or a list of pairs: classificati
 struct ClassifiedVisitor;
 
 impl<'de> Visitor<'de> for ClassifiedVisitor {
-    type Value = Classified;
+    type Value = PredictInputs;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("inputs that are a pair of texts, or a list of pairs")
     }
 
-    fn visit_str<E: de::Error>(self, _: &str) -> Result<Classified, E> {
-        Ok(Classified::One)
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<PredictInputs, E> {
+        Ok(PredictInputs::One)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Classified, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<PredictInputs, A::Error> {
         let elements: Vec<Element> = bounded(SeqAccessDeserializer::new(list))?;
         let texts = |element: &Element| matches!(element, Element::Text(_));
         if elements.iter().all(texts) {
@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for ClassifiedVisitor {
                 Element::Text(text) => Some(text),
                 Element::Pair(_) => None,
             };
-            return Ok(Classified::Pair(elements.into_iter().filter_map(text).collect()));
+            return Ok(PredictInputs::Pair(elements.into_iter().filter_map(text).collect()));
         }
         let pair = |element| match element {
             Element::Pair(pair) => Ok(pair),
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for ClassifiedVisitor {
             .into_iter()
             .map(pair)
             .collect::<Result<_, _>>()
-            .map(Classified::Pairs)
+            .map(PredictInputs::Pairs)
     }
 }
 
@@ -187,7 +187,7 @@ impl<'de> Deserialize<'de> for Element {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Predict {
-    inputs: Classified,
+    inputs: PredictInputs,
     #[serde(default, deserialize_with = "nulls::or_default")]
     raw_scores: bool,
     #[serde(default, rename = "truncate")]
@@ -197,46 +197,46 @@ pub(super) struct Predict {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Labelled {
+pub(super) struct LabelScore {
     pub(super) score: f32,
     pub(super) label: String,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Predicted {
-    One(Vec<Labelled>),
-    Many(Vec<Vec<Labelled>>),
+pub(super) enum PredictAnswer {
+    One(Vec<LabelScore>),
+    Many(Vec<Vec<LabelScore>>),
 }
 
 pub(super) async fn predict(
     State(backends): State<Backends>,
-    named: Named,
+    model: PathModel,
     call: Call,
     body: Result<Body<Predict>, ApiError>,
-) -> Answer<Predicted> {
+) -> ApiResult<PredictAnswer> {
     let Body(request) = body?;
     check(request.raw_scores, request.truncation_direction)?;
-    let several = matches!(request.inputs, Classified::Pairs(_));
+    let several = matches!(request.inputs, PredictInputs::Pairs(_));
     let pairs = match request.inputs {
-        Classified::One => Vec::new(),
-        Classified::Pair(pair) => vec![pair],
-        Classified::Pairs(pairs) => pairs,
+        PredictInputs::One => Vec::new(),
+        PredictInputs::Pair(pair) => vec![pair],
+        PredictInputs::Pairs(pairs) => pairs,
     };
     let pairs: Option<Vec<[String; 2]>> = pairs.into_iter().map(|pair| pair.try_into().ok()).collect();
     let pairs = pairs
         .filter(|pairs| !pairs.is_empty())
-        .ok_or_else(|| Refused::invalid("inputs", FORMS))?;
-    let id = named.or_only(&backends, Capability::Rerank).await?;
+        .ok_or_else(|| DialectError::invalid("inputs", FORMS))?;
+    let id = model.or_only(&backends, Capability::Rerank).await?;
     let encoder = backends.router.get(&id, call.deadline).await?;
     let mut all = Vec::with_capacity(pairs.len());
     for pair in pairs {
         all.push(labels(&backends, &encoder, &call, pair).await?.0);
     }
     Ok(Json(if several {
-        Predicted::Many(all)
+        PredictAnswer::Many(all)
     } else {
-        Predicted::One(all.into_iter().next().unwrap_or_default())
+        PredictAnswer::One(all.into_iter().next().unwrap_or_default())
     }))
 }
 
@@ -246,7 +246,7 @@ pub(super) async fn labels(
     encoder: &Encoder,
     call: &Call,
     [query, document]: [String; 2],
-) -> Result<(Vec<Labelled>, RerankResponse), Fault> {
+) -> Result<(Vec<LabelScore>, RerankResponse), Fault> {
     let label = encoder.labels.first().cloned().unwrap_or_default();
     let several = encoder.labels.len() > 1;
     let wanted = RerankRequest {
@@ -259,15 +259,15 @@ pub(super) async fn labels(
     let answer = rerank::rank(backends, call, wanted).await?;
     let result = answer.results.first();
     let result = result.ok_or_else(|| Fault::internal("the encoder returned no score for the pair"))?;
-    let mut labelled: Vec<Labelled> = if result.label_scores.is_empty() {
+    let mut labelled: Vec<LabelScore> = if result.label_scores.is_empty() {
         let label = if label.is_empty() { "LABEL_0".to_owned() } else { label };
-        vec![Labelled {
+        vec![LabelScore {
             score: result.score,
             label,
         }]
     } else {
         let scores = softmax(&result.label_scores).into_iter().zip(&answer.labels);
-        let labelled = |(score, label): (f32, &String)| Labelled {
+        let labelled = |(score, label): (f32, &String)| LabelScore {
             score,
             label: label.clone(),
         };

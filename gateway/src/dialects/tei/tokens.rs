@@ -6,9 +6,9 @@ use isomer_proto::encoder::v1::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Named};
+use super::{ApiResult, PathModel};
 use crate::{
-    dialects::refusal::Refused,
+    dialects::refusal::DialectError,
     json::Json,
     openai::{ApiError, Backends, Body, Call, inputs::Inputs},
 };
@@ -28,7 +28,7 @@ pub(super) struct Tokenize {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TokenRow {
     id: u32,
     text: String,
     special: bool,
@@ -36,7 +36,7 @@ pub(super) struct Told {
     stop: Option<u32>,
 }
 
-impl From<Token> for Told {
+impl From<Token> for TokenRow {
     fn from(token: Token) -> Self {
         Self {
             id: token.id,
@@ -50,22 +50,22 @@ impl From<Token> for Told {
 
 pub(super) async fn tokenize(
     State(backends): State<Backends>,
-    named: Named,
+    model: PathModel,
     call: Call,
     body: Result<Body<Tokenize>, ApiError>,
-) -> Answer<Vec<Vec<Told>>> {
+) -> ApiResult<Vec<Vec<TokenRow>>> {
     let Body(request) = body?;
     let texts = request.inputs.texts().filter(|texts| !texts.is_empty());
-    let texts = texts.ok_or_else(|| Refused::invalid("inputs", "should be a text, or a list of texts"))?;
+    let texts = texts.ok_or_else(|| DialectError::invalid("inputs", "should be a text, or a list of texts"))?;
     let wanted = TokenizeRequest {
-        encoder_id: named.or_only(&backends, Capability::Dense).await?,
+        encoder_id: model.or_only(&backends, Capability::Dense).await?,
         texts,
         prompt: request.prompt_name.map(Prompt::PromptName),
         special_tokens: Some(request.add_special_tokens),
     };
     let answer = backends.router.tokenize(wanted, call.deadline).await?;
-    let told = |tokens: Vec<Token>| tokens.into_iter().map(Told::from).collect();
-    Ok(Json(answer.texts.into_iter().map(|text| told(text.tokens)).collect()))
+    let rows = |tokens: Vec<Token>| tokens.into_iter().map(TokenRow::from).collect();
+    Ok(Json(answer.texts.into_iter().map(|text| rows(text.tokens)).collect()))
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,16 +78,16 @@ pub(super) struct Decode {
 
 pub(super) async fn decode(
     State(backends): State<Backends>,
-    named: Named,
+    model: PathModel,
     call: Call,
     body: Result<Body<Decode>, ApiError>,
-) -> Answer<Vec<String>> {
+) -> ApiResult<Vec<String>> {
     let Body(request) = body?;
     let lists = request.ids.token_ids().filter(|lists| !lists.is_empty());
     let lists =
-        lists.ok_or_else(|| Refused::invalid("ids", "should be a list of token ids, or a list of such lists"))?;
+        lists.ok_or_else(|| DialectError::invalid("ids", "should be a list of token ids, or a list of such lists"))?;
     let wanted = DetokenizeRequest {
-        encoder_id: named.or_only(&backends, Capability::Dense).await?,
+        encoder_id: model.or_only(&backends, Capability::Dense).await?,
         token_ids: lists.into_iter().map(|ids| TokenIds { ids }).collect(),
         special_tokens: !request.skip_special_tokens,
     };

@@ -35,11 +35,11 @@ use tokio::{
 };
 use tonic::Code;
 
-use super::{Fixed, Memory, Router, RoutingConfig};
+use super::{ConfiguredEncoders, Memory, Router, RoutingConfig};
 
 /// The behaviour of a fake provider.
 #[derive(Debug, Clone, Default)]
-struct Manner {
+struct Behaviour {
     /// Represents the weights: another number gives other vectors.
     weights: u32,
     /// Whether it reports the digest of its weights.
@@ -69,7 +69,7 @@ struct Manner {
 
 #[derive(Debug, Default)]
 struct Fake {
-    manner: Mutex<Manner>,
+    manner: Mutex<Behaviour>,
     asked: AtomicUsize,
     texts: AtomicUsize,
     dropped: Arc<AtomicUsize>,
@@ -77,10 +77,10 @@ struct Fake {
 
 impl Fake {
     fn new(weights: u32) -> Arc<Self> {
-        let manner = Manner {
+        let manner = Behaviour {
             weights,
             tells: true,
-            ..Manner::default()
+            ..Behaviour::default()
         };
         Arc::new(Self {
             manner: Mutex::new(manner),
@@ -88,7 +88,7 @@ impl Fake {
         })
     }
 
-    fn set(&self, change: impl FnOnce(&mut Manner)) {
+    fn set(&self, change: impl FnOnce(&mut Behaviour)) {
         change(&mut self.manner.lock());
     }
 
@@ -106,7 +106,7 @@ impl Drop for Watch {
     }
 }
 
-impl Manner {
+impl Behaviour {
     fn refuses<'a>(&self, mut texts: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
         let begins = |text: &str| self.cannot_begin.is_some_and(|bad| text.starts_with(bad));
         let (code, bad) = self.cannot.unwrap_or((Code::Unavailable, &[]));
@@ -553,7 +553,6 @@ async fn a_provider_whose_vectors_change_is_noticed_by_the_probe() {
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "OTHER_SPACE")
     );
-    assert!(fault.message.contains("have changed"), "{fault}");
     // An update is consent.
     let mut changed = provider("a", "e");
     changed.etag = "2".to_owned();
@@ -600,7 +599,6 @@ async fn a_provider_that_was_exchanged_while_no_gateway_ran_is_noticed() {
     let (scene, refused) = start(&weights(2)).await;
     let fault = refused.unwrap_err();
     assert_eq!(fault.reason, "OTHER_SPACE");
-    assert!(fault.message.contains("have changed"), "{fault}");
     // Deleting it and registering it again is consent, also across another restart.
     scene.registry.send(Vec::new().into()).unwrap();
     until_kept(0).await;
@@ -767,7 +765,7 @@ async fn a_single_provider_that_rests_is_refused_quickly_with_a_time_to_come_bac
 /// A router over one encoder in this process.
 async fn own(config: RoutingConfig, fake: &Arc<Fake>) -> Router {
     let (_providers, none) = watch::channel(Vec::new().into());
-    let fixed = Fixed {
+    let fixed = ConfiguredEncoders {
         name: "this process".to_owned(),
         backend: fake.clone(),
         remote: false,

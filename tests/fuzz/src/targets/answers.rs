@@ -1,5 +1,6 @@
 //! Answers of language models. The original text comes first, up to a zero byte.
 
+use isomer_proto::{ProtoEnum, transform::v1::JudgeScale};
 use isomer_transform::{
     checks, clean, distractors, guards,
     judge::{Scale, number},
@@ -55,7 +56,7 @@ pub(super) fn lists(data: &[u8]) {
 /// A rating; it is on its scale.
 pub(super) fn ratings(data: &[u8]) {
     let answer = text(data);
-    for scale in Scale::ALL {
+    for scale in JudgeScale::all() {
         if let Some(rating) = number::read(&answer, scale) {
             let (low, high) = scale.range();
             assert!((low..=high).contains(&rating) && (scale.takes_decimals() || rating.fract() == 0.0));

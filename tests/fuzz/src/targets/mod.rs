@@ -101,7 +101,7 @@ targets! {
     providers::embeddings, 8 << 10, [
         "gateway/adapters/src/foreign/finish.rs: in_order length of_unit_length check_normalise check_raw learn finish space", "gateway/adapters/src/kinds/openai.rs: embed", "gateway/adapters/src/kinds/cohere.rs: embed rerank",
         "gateway/adapters/src/kinds/voyage.rs: embed rerank", "gateway/adapters/src/kinds/ollama.rs: facts embed", "gateway/adapters/src/kinds/jina.rs: facts embed rerank",
-        "gateway/adapters/src/kinds/tei_http.rs: info facts embed count rerank", "gateway/adapters/src/kinds/hugging_face.rs: facts embed", "gateway/adapters/src/kinds/listed.rs",
+        "gateway/adapters/src/kinds/tei_http.rs: info facts embed count rerank", "gateway/adapters/src/kinds/hugging_face.rs: facts embed", "gateway/adapters/src/kinds/embedding_list.rs",
     ];
     providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs: of_status no_money", "crates/outbound/src/said.rs"];
     providers::addresses, 1 << 10, ["crates/outbound/src/guard/ranges.rs", "crates/outbound/src/guard/mod.rs: check_literal"];

@@ -27,7 +27,7 @@ const FACTS_END: u8 = 0x1e;
 
 /// The server's answers: about a model, and to all other requests.
 #[derive(Debug, Default, Clone)]
-struct Said {
+struct Answers {
     facts: Vec<u8>,
     work: Vec<u8>,
 }
@@ -35,7 +35,7 @@ struct Said {
 /// A server on a port of this machine.
 struct Server {
     runtime: Runtime,
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<Answers>>,
     address: SocketAddr,
 }
 
@@ -43,7 +43,7 @@ impl Server {
     fn new() -> Option<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
         let address = listener.local_addr().ok()?;
-        let said = Arc::<Mutex<Said>>::default();
+        let said = Arc::<Mutex<Answers>>::default();
         let answered = Arc::clone(&said);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -80,7 +80,7 @@ fn backend(kind: &Kind, address: SocketAddr) -> Option<Arc<dyn EncoderBackend>> 
 }
 
 /// Reads requests with a length and answers each of them.
-fn answer(mut stream: &TcpStream, said: &Mutex<Said>) -> Option<()> {
+fn answer(mut stream: &TcpStream, said: &Mutex<Answers>) -> Option<()> {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::new();
     let mut chunk = [0; 8192];
@@ -140,7 +140,7 @@ pub(super) fn embeddings(data: &[u8]) {
         let Some(server) = server.get_or_init(Server::new) else {
             return;
         };
-        *server.said.lock() = Said {
+        *server.said.lock() = Answers {
             facts: facts.to_vec(),
             work: work.to_vec(),
         };

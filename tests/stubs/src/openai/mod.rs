@@ -87,7 +87,7 @@ fn one_in_five(pause: Duration, number: usize) -> Answer {
 
 /// A request as it was received.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// When it was received.
     pub at: Instant,
     /// Its message.
@@ -96,7 +96,7 @@ pub struct Seen {
     pub authorization: Option<String>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// The content of the last message, or the text to continue.
     pub fn user(&self) -> &str {
         self.body["messages"]
@@ -144,9 +144,11 @@ struct Inner {
     always: Answer,
     /// Answers for texts that contain a mark; they take precedence.
     marked: Vec<(String, VecDeque<Answer>)>,
-    seen: Vec<Seen>,
+    seen: Vec<ReceivedRequest>,
     in_flight: usize,
     most_in_flight: usize,
+    /// Requests whose client left before the answer.
+    left: usize,
     /// Whether held answers are released.
     released: watch::Sender<bool>,
 }
@@ -166,11 +168,16 @@ impl Drop for Stub {
 }
 
 /// Counts a request as completed, also if its client disconnects.
-struct InFlight(Arc<Mutex<Inner>>);
+struct InFlight {
+    inner: Arc<Mutex<Inner>>,
+    answered: bool,
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.lock().in_flight -= 1;
+        let mut inner = self.inner.lock();
+        inner.in_flight -= 1;
+        inner.left += usize::from(!self.answered);
     }
 }
 
@@ -186,6 +193,7 @@ impl Stub {
             seen: Vec::new(),
             in_flight: 0,
             most_in_flight: 0,
+            left: 0,
             released: watch::Sender::new(false),
         }));
         let router = Router::new()
@@ -233,7 +241,7 @@ impl Stub {
     }
 
     /// The requests that were received.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
         self.inner.lock().seen.clone()
     }
 
@@ -255,9 +263,15 @@ impl Stub {
         wait::until("the stub's requests", || until(&self.inner.lock())).await;
     }
 
-    /// The maximum number of concurrent requests.
+    /// The maximum number of concurrent requests. A request whose client has left counts until the
+    /// stub notices.
     pub fn most_in_flight(&self) -> usize {
         self.inner.lock().most_in_flight
+    }
+
+    /// The number of requests whose client left before the answer.
+    pub fn left(&self) -> usize {
+        self.inner.lock().left
     }
 }
 
@@ -267,7 +281,7 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
         let authorization = headers
             .get("authorization")
             .map(|value| value.to_str().unwrap().to_owned());
-        let seen = Seen {
+        let seen = ReceivedRequest {
             at: Instant::now(),
             body,
             authorization,
@@ -287,7 +301,7 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
         let released = inner.released.subscribe();
         (answer, seen, inner.seen.len(), inner.in_flight, released)
     };
-    let _counted = InFlight(inner);
+    let mut counted = InFlight { inner, answered: false };
     while let Answer::AtMost(most, next) = answer {
         answer = if in_flight > most {
             Answer::Status(429, None)
@@ -302,10 +316,12 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
         let text = format!("{} {number}", reversed(seen.user()).trim_end_matches('.'));
         answer = Answer::Slow(pause, Box::new(Answer::Text(text)));
     }
-    give(answer, &seen, released).await
+    let response = give(answer, &seen, released).await;
+    counted.answered = true;
+    response
 }
 
-async fn give(mut answer: Answer, seen: &Seen, mut released: watch::Receiver<bool>) -> Response {
+async fn give(mut answer: Answer, seen: &ReceivedRequest, mut released: watch::Receiver<bool>) -> Response {
     loop {
         answer = match answer {
             Answer::Slow(pause, next) => {

@@ -1,6 +1,6 @@
 //! The stub's texts.
 
-use super::Seen;
+use super::ReceivedRequest;
 
 /// The number words that count through a continued text.
 pub fn numbers() -> Vec<&'static str> {
@@ -36,7 +36,7 @@ pub const SENTENCES: [(&str, &str, &str); 6] = [
     ("ar", "Arabic", "رجل يعزف على الغيتار في شارع مزدحم في المدينة."),
 ];
 
-pub(super) fn polyglot(seen: &Seen) -> &'static str {
+pub(super) fn polyglot(seen: &ReceivedRequest) -> &'static str {
     let asked = seen.messages().first().map_or("", |(_, content)| content).to_owned();
     let into = asked.split("into ").nth(1).unwrap_or_default();
     SENTENCES
@@ -45,7 +45,7 @@ pub(super) fn polyglot(seen: &Seen) -> &'static str {
         .map_or(SENTENCES[0].2, |(_, _, sentence)| sentence)
 }
 
-pub(super) fn obeyed(seen: &Seen) -> String {
+pub(super) fn obeyed(seen: &ReceivedRequest) -> String {
     let mut outside = String::new();
     for (_, content) in seen.messages() {
         let mut rest = content;

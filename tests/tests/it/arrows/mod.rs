@@ -309,11 +309,11 @@ fn a_crate_by_itself_is_built_from_few_packages() {
 }
 
 #[test]
-fn architecture_lists_every_crate() {
-    let text = include_str!("../../../../ARCHITECTURE.md");
+fn the_list_of_crates_is_whole() {
+    let text = include_str!("../../../../crates/README.md");
     let workspace = Workspace::read();
     for (name, folder) in &workspace.folders {
         let row = format!("| `{folder}/` | `{name}` | ");
-        assert!(text.contains(&row), "ARCHITECTURE.md has no row `{row}…`");
+        assert!(text.contains(&row), "crates/README.md has no row `{row}…`");
     }
 }

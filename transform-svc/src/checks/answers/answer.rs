@@ -22,7 +22,7 @@ const TRACED: usize = 3;
 pub(super) const DISTINCT: [&str; 6] = ["paraphrase", "rewrite", "summary", "translation", "wording", "grammar"];
 
 /// An answer with its original.
-pub(in crate::checks) struct Answer<'a> {
+pub(in crate::checks) struct AnswerContext<'a> {
     pub(super) original: &'a str,
     pub(super) text: &'a str,
     /// Whether the answer is in a different language from the original.
@@ -44,7 +44,7 @@ pub(super) struct Parts<'a> {
     pub(super) is_announced: bool,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AnswerContext<'a> {
     pub(in crate::checks) fn new(original: &'a str, text: &'a str, translated: bool) -> Self {
         let mut answer = Self {
             original,

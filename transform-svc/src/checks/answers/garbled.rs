@@ -1,7 +1,7 @@
 //! Text that no person would write: control characters, wrong encodings, tokens of chat templates,
 //! one piece repeated many times.
 
-use super::answer::Answer;
+use super::answer::AnswerContext;
 
 /// Tokens of chat templates, and typical results of wrongly decoded Chinese.
 const TOKENS: [&str; 16] = [
@@ -30,8 +30,8 @@ const CP1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}
 const PIECE: usize = 100;
 
 /// Whether an answer is garbled although its original is not.
-pub(in crate::checks) fn is_garbled(answer: &Answer<'_>) -> bool {
-    let Answer { original, text, .. } = *answer;
+pub(in crate::checks) fn is_garbled(answer: &AnswerContext<'_>) -> bool {
+    let AnswerContext { original, text, .. } = *answer;
     let (before, after) = (original.to_lowercase(), text.to_lowercase());
     text.chars().any(is_broken) && !original.chars().any(is_broken)
         || TOKENS

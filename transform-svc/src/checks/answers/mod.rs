@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 use crate::words;
 
-pub(super) use answer::Answer;
+pub(super) use answer::AnswerContext;
 pub(super) use garbled::is_garbled;
 pub(super) use several::offers_alternatives;
 pub(super) use slots::{has_note, has_placeholder};

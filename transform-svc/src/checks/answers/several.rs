@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
-    answer::Answer,
+    answer::AnswerContext,
     brackets, is_unspaced, lead, paragraphs,
     phrases::{Class, OR, begins_other, begins_with, plain},
     stems,
@@ -28,8 +28,8 @@ const MARKS: [char; 14] = [
 const ALONE: usize = 25;
 
 /// Whether an answer offers several rewrites of a single text.
-pub(in crate::checks) fn offers_alternatives(answer: &Answer<'_>) -> bool {
-    let Answer {
+pub(in crate::checks) fn offers_alternatives(answer: &AnswerContext<'_>) -> bool {
+    let AnswerContext {
         original,
         text,
         translated,

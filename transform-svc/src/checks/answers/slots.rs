@@ -1,7 +1,7 @@
 //! Brackets that the original lacks: notes about the rewrite, and unfilled slots.
 
 use super::{
-    answer::Answer,
+    answer::AnswerContext,
     brackets::{enclosed, enclosed_first, is_opening},
     is_unspaced, lead, paragraphs,
     phrases::{Class, Concepts, begins_with, plain},
@@ -54,7 +54,7 @@ const OPEN: [&str; 12] = [
 const SLOT: usize = 40;
 
 /// Whether an answer begins or ends with a note about itself.
-pub(in crate::checks) fn has_note(answer: &Answer<'_>) -> bool {
+pub(in crate::checks) fn has_note(answer: &AnswerContext<'_>) -> bool {
     let (original, text) = (plain(answer.original), plain(answer.text));
     let about_itself = |inside: &str| {
         begins_with(Class::Label, inside) && lead(inside, SLOT).is_some()
@@ -97,8 +97,8 @@ fn has_footnote(original: &str, text: &str) -> bool {
 }
 
 /// Whether an answer has more unfilled slots than its original.
-pub(in crate::checks) fn has_placeholder(answer: &Answer<'_>) -> bool {
-    let Answer { original, text, .. } = *answer;
+pub(in crate::checks) fn has_placeholder(answer: &AnswerContext<'_>) -> bool {
+    let AnswerContext { original, text, .. } = *answer;
     let [before, after] = [original, text].map(str::to_lowercase);
     let is_name = |(open, slot): &(char, String)| {
         let own = Concepts::of(slot);

@@ -1,7 +1,7 @@
 //! Refusals, questions and remarks: answers that address the user.
 
 use super::{
-    answer::{Answer, DISTINCT, is_question},
+    answer::{AnswerContext, DISTINCT, is_question},
     garbled::is_garbled,
     phrases::{Class, Concepts},
     several::offers_alternatives,
@@ -29,7 +29,7 @@ const OF_TASK: [&str; 15] = [
 ];
 
 /// Whether an answer is a refusal or a question to the user.
-pub(in crate::checks) fn is_refusal(answer: &Answer<'_>) -> bool {
+pub(in crate::checks) fn is_refusal(answer: &AnswerContext<'_>) -> bool {
     let parts = &answer.parts;
     let declines = declines(answer.text);
     if !declines && offers_alternatives(answer) {
@@ -50,13 +50,13 @@ pub(in crate::checks) fn is_refusal(answer: &Answer<'_>) -> bool {
 }
 
 /// Whether an answer contains a remark before or after the rewrite.
-pub(in crate::checks) fn has_remark(answer: &Answer<'_>) -> bool {
+pub(in crate::checks) fn has_remark(answer: &AnswerContext<'_>) -> bool {
     answer.parts.has_remark && !is_refusal(answer) && !is_garbled(answer)
 }
 
 /// Whether a part addresses the user instead of being a rewrite. If it `may_be_unrelated`, fewer
 /// signs suffice when it has no word of the original.
-fn talks(answer: &Answer<'_>, part: &str, may_be_unrelated: bool) -> bool {
+fn talks(answer: &AnswerContext<'_>, part: &str, may_be_unrelated: bool) -> bool {
     let fresh = answer.fresh(part);
     if fresh.has(Class::Machine) && !answer.before.has(Class::Bot) {
         return true;

@@ -18,7 +18,7 @@ const DETECTED_TOGETHER: usize = 64;
 
 /// The properties that two items must share to form one job.
 #[derive(PartialEq, Eq, Hash)]
-struct Same {
+struct JobKey {
     text: String,
     language: Option<Language>,
     drawn: Option<Language>,
@@ -37,7 +37,7 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
     }
     let detected = detected(most_chars, &items);
     let mut jobs: Vec<Job> = Vec::with_capacity(items.len());
-    let mut known: HashMap<Same, usize> = HashMap::with_capacity(items.len());
+    let mut known: HashMap<JobKey, usize> = HashMap::with_capacity(items.len());
     for (index, (item, detected)) in items.into_iter().zip(detected).enumerate() {
         let chars = item.text.chars().count();
         if chars > most_chars {
@@ -58,7 +58,7 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
         }
         let language = given.or(detected);
         let drawn = draw(plan, &item.id, &item.text, language);
-        let same = Same {
+        let key = JobKey {
             language,
             drawn,
             id: if plan.kind().draw == Drawn::Words {
@@ -72,12 +72,12 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
             index: index as u32,
             id: item.id,
         };
-        if let Some(job) = known.get(&same).and_then(|at| jobs.get_mut(*at)) {
+        if let Some(job) = known.get(&key).and_then(|at| jobs.get_mut(*at)) {
             job.members.push(member);
             continue;
         }
-        let text = same.text.clone();
-        known.insert(same, jobs.len());
+        let text = key.text.clone();
+        known.insert(key, jobs.len());
         jobs.push(Job {
             refusal: refusal(plan, given, language, drawn, &text),
             text,

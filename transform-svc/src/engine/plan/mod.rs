@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use isomer_proto::transform::v1::{self as proto, GuardMode, OnFailure};
 use isomer_service_kit::priority::Priority;
-use isomer_transformations::{Answer, Declaration, Parameters};
+use isomer_transformations::{AnswerForm, Declaration, Parameters};
 use tokio::sync::OnceCell;
 
 use super::{
@@ -18,13 +18,13 @@ use super::{
 use crate::{
     config::TransformConfig,
     error::TransformError,
-    generator::{Bounded, registry::Registry},
+    generator::{BoundedGenerator, registry::Registry},
     language::Language,
     prompt::{Prompt, Prompts, Purpose},
     rules::Rule,
     words,
 };
-pub(crate) use spec::{Requested, read_language};
+pub(crate) use spec::{TransformationRequest, read_language};
 
 /// Maximum number of tokens of one answer.
 pub(super) const MAX_TOKENS: usize = 2048;
@@ -62,11 +62,11 @@ pub struct Step {
 pub struct Plan {
     pub(super) draw: Draw,
     /// The transformation with its parameters.
-    pub(crate) requested: Requested,
+    pub(crate) requested: TransformationRequest,
     /// The rule that makes the texts; `None` if a generator makes them.
     pub(super) rule: Option<Arc<dyn Rule>>,
     /// The generator, if the transformation needs one.
-    pub generator: Option<Arc<Bounded>>,
+    pub generator: Option<Arc<BoundedGenerator>>,
     /// The calls of an attempt, each on the output of the previous one; empty if no generator is
     /// needed.
     pub steps: Vec<Step>,
@@ -139,9 +139,9 @@ impl Plan {
     /// Maximum number of tokens of a step's answer to a text.
     pub fn max_tokens_for(&self, purpose: Purpose, text: &str) -> u32 {
         let factor = match purpose.answer() {
-            Answer::LongText => EXPANSION_TOKEN_FACTOR,
-            Answer::List => TOKEN_FACTOR.max(2 * self.count() as usize + 2),
-            Answer::Text | Answer::Words => TOKEN_FACTOR,
+            AnswerForm::LongText => EXPANSION_TOKEN_FACTOR,
+            AnswerForm::List => TOKEN_FACTOR.max(2 * self.count() as usize + 2),
+            AnswerForm::Text | AnswerForm::Words => TOKEN_FACTOR,
         };
         let tokens = (words::estimated_tokens(text) * factor + TOKEN_CONSTANT).min(MAX_TOKENS);
         self.max_tokens.unwrap_or(tokens as u32)
@@ -196,15 +196,15 @@ pub(super) async fn plan(
     spec: Option<proto::TransformSpec>,
     items: Vec<proto::TextItem>,
 ) -> Result<(Plan, Vec<Job>), TransformError> {
-    let (plan, unresolved) = spec::read(spec.unwrap_or_default())?;
-    let named = spec::named_prompts(prompts, &plan, &unresolved.prompts)?;
+    let (plan, deferred) = spec::read(spec.unwrap_or_default())?;
+    let named = spec::named_prompts(prompts, &plan, &deferred.prompts)?;
     let most_chars = config.max_text_chars;
     let read = computed(move || items::read(most_chars, &plan, items).map(|jobs| (plan, jobs))).await;
     let (mut plan, jobs) = read.unwrap_or(Err(TransformError::ShuttingDown))?;
     // This step is last because it may fetch and load a model: an invalid request is refused before
     // that.
     if plan.kind().needs_generator() {
-        let generator = registry.get(&unresolved.generator_id).await?.ok_or_else(|| {
+        let generator = registry.get(&deferred.generator_id).await?.ok_or_else(|| {
             TransformError::invalid(
                 "spec.generator_id",
                 format!("`{}` needs a generator and this is `none`", plan.kind().name),

@@ -6,7 +6,7 @@ use isomer_config::spelling::suggest;
 use isomer_proto::transform::v1 as proto;
 use isomer_service_kit::{choice, priority::Priority};
 use isomer_transformations::{
-    Answer, CATALOGUE, Draw as Drawn, Making, Parameter, ParameterError, Transformation, declaration, wire,
+    AnswerForm, CATALOGUE, Draw as Drawn, Mechanism, Parameter, ParameterError, Transformation, declaration, wire,
 };
 use proto::{GuardMode, OnFailure, OnFingerprintChange};
 
@@ -31,20 +31,20 @@ const DEFAULT_COUNT: u32 = 4;
 
 /// The parts of a spec that cannot be validated from the request alone.
 #[derive(Debug)]
-pub(super) struct Unresolved {
+pub(super) struct DeferredFields {
     pub(super) generator_id: String,
     pub(super) prompts: Vec<String>,
 }
 
 /// A transformation named by a message.
 #[derive(Debug, Clone)]
-pub(crate) struct Requested {
+pub(crate) struct TransformationRequest {
     pub(crate) transformation: Transformation,
     /// Path of its parameters, for example `spec.transformation.noise`.
     path: String,
 }
 
-impl Requested {
+impl TransformationRequest {
     /// Reads a message; `field` is its path.
     pub(crate) fn read(message: Option<&proto::Transformation>, field: &str) -> Result<Self, TransformError> {
         let known = || CATALOGUE.iter().map(|row| row.name);
@@ -68,7 +68,7 @@ impl Requested {
             path: format!("{field}.{}", named.path),
         };
         let checked = requested.transformation.check(Parameter::in_requests);
-        checked.map_err(|error| requested.refused(error))?;
+        checked.map_err(|error| requested.invalid(error))?;
         Ok(requested)
     }
 
@@ -77,7 +77,7 @@ impl Requested {
         format!("{}.{parameter}", self.path)
     }
 
-    fn refused(&self, error: ParameterError) -> TransformError {
+    fn invalid(&self, error: ParameterError) -> TransformError {
         TransformError::invalid(self.field(&error.parameter), error.problem, error.hint)
     }
 
@@ -163,7 +163,7 @@ pub(super) fn check_count(prompt: &Prompt, plan: &Plan) -> Result<(), TransformE
     let Some(count) = plan.requested.transformation.parameters().given_whole("count") else {
         return Ok(());
     };
-    if prompt.purpose().answer() == Answer::List && count != DEFAULT_COUNT && !prompt.takes_count() {
+    if prompt.purpose().answer() == AnswerForm::List && count != DEFAULT_COUNT && !prompt.takes_count() {
         return Err(TransformError::invalid(
             plan.requested.field("count"),
             format!("the prompt {} does not say how many", prompt.tag()),
@@ -191,14 +191,14 @@ fn within(field: &str, value: f64, low_open: bool, low: f64, high: f64) -> Resul
 }
 
 /// Reads a spec. Its generator, prompts and steps are found later.
-pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), TransformError> {
-    let requested = Requested::read(spec.transformation.as_ref(), FIELD)?;
+pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, DeferredFields), TransformError> {
+    let requested = TransformationRequest::read(spec.transformation.as_ref(), FIELD)?;
     let kind = requested.transformation.declaration();
-    let rule = rules::rule(&requested.transformation).map_err(|error| requested.refused(error))?;
+    let rule = rules::rule(&requested.transformation).map_err(|error| requested.invalid(error))?;
     let draw = requested.draw()?;
     let sampling = spec.sampling.unwrap_or_default();
     let narrowed = sampling.top_p.is_some_and(|p| p != 1.0) || sampling.top_k.is_some();
-    if matches!(kind.making, Making::Continuation) && (sampling.max_tokens.is_some() || narrowed) {
+    if matches!(kind.making, Mechanism::Continuation) && (sampling.max_tokens.is_some() || narrowed) {
         return Err(TransformError::invalid(
             "spec.sampling",
             "`continuation` takes neither max_tokens, nor top_k, nor a top_p other than 1",
@@ -267,9 +267,9 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         caller: Caller::default(),
         priority: Priority::default(),
     };
-    let unresolved = Unresolved {
+    let deferred = DeferredFields {
         generator_id: spec.generator_id,
         prompts: spec.prompts,
     };
-    Ok((plan, unresolved))
+    Ok((plan, deferred))
 }

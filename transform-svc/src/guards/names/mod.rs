@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use isomer_tagger::{EntityLabel, Pos, Tagger, Token};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Duty, Finding, Guard, GuardRow};
+use super::{Finding, Guard, GuardRow, Policy};
 use words::Words;
 
 /// Languages in Latin, Greek or Cyrillic letters that capitalise names and no other nouns, and do
@@ -48,7 +48,7 @@ pub(super) const GUARD: GuardRow = GuardRow {
     look: |pair, duty| look(pair.original, pair.rewrite, pair.source, duty),
 };
 
-fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
+fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Policy) -> Finding {
     let lost = if duty.lost {
         missing(original, rewrite, language)
     } else {
@@ -61,7 +61,7 @@ fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Fi
     };
     match (lost, added) {
         (Finding::Broken, _) | (_, Finding::Broken) => Finding::Broken,
-        (Finding::Untold, _) | (_, Finding::Untold) => Finding::Untold,
+        (Finding::Unknown, _) | (_, Finding::Unknown) => Finding::Unknown,
         _ => Finding::Kept,
     }
 }
@@ -71,13 +71,13 @@ fn missing(text: &str, other: &str, language: Option<&str>) -> Finding {
     let (names, sure) = match language {
         Some("en") if !headline(text) => match english(text) {
             Some(names) => (names, true),
-            None => return Finding::Untold,
+            None => return Finding::Unknown,
         },
         Some("de") => german(text),
         Some(code) if (FIXED.contains(&code) || INFLECTED.contains(&code)) && !headline(text) => {
             (by_capitals(text), true)
         }
-        _ => return Finding::Untold,
+        _ => return Finding::Unknown,
     };
     let words = words_of(other);
     let words = Words::new(&words);
@@ -92,7 +92,7 @@ fn missing(text: &str, other: &str, language: Option<&str>) -> Finding {
     } else if sure {
         Finding::Kept
     } else {
-        Finding::Untold
+        Finding::Unknown
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn no_text_lacks_its_own_names() {
-        let both = Duty {
+        let both = Policy {
             lost: true,
             added: true,
         };
@@ -309,12 +309,12 @@ mod tests {
         assert!(matches!(met, Finding::Broken), "a name that is gone is missed");
     }
 
-    const LOST: Duty = Duty {
+    const LOST: Policy = Policy {
         lost: true,
         added: false,
     };
 
-    fn told(language: &str, original: &str, rewrite: &str) -> Finding {
+    fn finding(language: &str, original: &str, rewrite: &str) -> Finding {
         look(original, rewrite, Some(language), LOST)
     }
 
@@ -332,11 +332,18 @@ mod tests {
             ("The Swedish army bought it.", "Sweden's army bought it."),
             ("He works at Toyota.", "Toyota's his employer."),
         ] {
-            assert_eq!(told("en", original, rewrite), Finding::Kept, "{original} / {rewrite}");
+            assert_eq!(
+                finding("en", original, rewrite),
+                Finding::Kept,
+                "{original} / {rewrite}"
+            );
         }
-        assert_eq!(told("fr", "Il habite à Genève.", "Genève est sa ville."), Finding::Kept);
         assert_eq!(
-            told("pl", "Mieszka w Warszawie.", "Warszawa to jego miasto."),
+            finding("fr", "Il habite à Genève.", "Genève est sa ville."),
+            Finding::Kept
+        );
+        assert_eq!(
+            finding("pl", "Mieszka w Warszawie.", "Warszawa to jego miasto."),
             Finding::Kept
         );
     }
@@ -344,27 +351,30 @@ mod tests {
     #[test]
     fn a_name_that_is_gone_is_found() {
         assert_eq!(
-            told(
+            finding(
                 "en",
                 "Yesterday Barack Obama spoke in Berlin.",
                 "Yesterday Obama spoke in Madrid."
             ),
             Finding::Broken
         );
-        assert_eq!(told("es", "Vive en Bogotá.", "Vive en la capital."), Finding::Broken);
+        assert_eq!(finding("es", "Vive en Bogotá.", "Vive en la capital."), Finding::Broken);
         assert_eq!(
-            told("de", "Heute kommt Herr Krüger.", "Heute kommt Herr Schmidt."),
+            finding("de", "Heute kommt Herr Krüger.", "Heute kommt Herr Schmidt."),
             Finding::Broken
         );
     }
 
     #[test]
     fn where_capitals_say_nothing_names_are_untold() {
-        assert_eq!(told("de", "Der Hund bellt.", "Ein Köter bellt."), Finding::Untold);
-        assert_eq!(told("ar", "يعيش محمد في القاهرة.", "يسكن محمد هناك."), Finding::Untold);
+        assert_eq!(finding("de", "Der Hund bellt.", "Ein Köter bellt."), Finding::Unknown);
         assert_eq!(
-            told("en", "MAN ARRESTED IN DALLAS", "A man was arrested."),
-            Finding::Untold
+            finding("ar", "يعيش محمد في القاهرة.", "يسكن محمد هناك."),
+            Finding::Unknown
+        );
+        assert_eq!(
+            finding("en", "MAN ARRESTED IN DALLAS", "A man was arrested."),
+            Finding::Unknown
         );
     }
 }

@@ -74,10 +74,10 @@ const PLACES: &[&[&str]] = &[
 ];
 
 /// A place by its index, and the words of one of its names.
-type Written = (usize, Vec<&'static str>);
+type PlaceName = (usize, Vec<&'static str>);
 
 /// The names, indexed by their first words.
-static WRITTEN: LazyLock<HashMap<&str, Vec<Written>>> = LazyLock::new(|| {
+static WRITTEN: LazyLock<HashMap<&str, Vec<PlaceName>>> = LazyLock::new(|| {
     let mut written = HashMap::<_, Vec<_>>::new();
     for (place, names) in PLACES.iter().enumerate() {
         for name in *names {

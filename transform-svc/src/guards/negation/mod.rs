@@ -13,7 +13,7 @@ mod words;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Duty, Finding, Guard, GuardRow, stem::Forms};
+use super::{Finding, Guard, GuardRow, Policy, stem::Forms};
 use words::{Lexicon, lexicon};
 
 /// Maximum number of words between a denying word and the word that it denies.
@@ -41,9 +41,9 @@ pub(super) const GUARD: GuardRow = GuardRow {
     look: |pair, duty| look(pair.original, pair.rewrite, pair.source, duty),
 };
 
-fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
+fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Policy) -> Finding {
     let Some(lexicon) = language.and_then(lexicon) else {
-        return Finding::Untold;
+        return Finding::Unknown;
     };
     let (before, after) = (clauses(original, lexicon), clauses(rewrite, lexicon));
     let least = |clauses: &[Clause]| clauses.iter().map(|clause| clause.least).sum::<usize>();
@@ -253,7 +253,7 @@ fn focus(words: &[String], at: usize, denials: &[Denial], lexicon: &Lexicon) -> 
 mod tests {
     use super::*;
 
-    const BOTH: Duty = Duty {
+    const BOTH: Policy = Policy {
         lost: true,
         added: true,
     };
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_summary_may_leave_a_denial_out_but_not_turn_it_round() {
-        let duty = Duty {
+        let duty = Policy {
             lost: false,
             added: true,
         };
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_language_without_rules_is_untold() {
-        assert_eq!(look("Hapana.", "Ndiyo.", Some("sw"), BOTH), Finding::Untold);
-        assert_eq!(look("No.", "Yes.", None, BOTH), Finding::Untold);
+        assert_eq!(look("Hapana.", "Ndiyo.", Some("sw"), BOTH), Finding::Unknown);
+        assert_eq!(look("No.", "Yes.", None, BOTH), Finding::Unknown);
     }
 }

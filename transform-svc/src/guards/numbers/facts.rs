@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     close, equal,
-    scan::{Fact, Reading, Stated},
+    scan::{Fact, Reading, WeightedFact},
     units::Dimension,
 };
 
@@ -40,7 +40,7 @@ fn near<T>(list: &[T], below: impl Fn(&T) -> bool) -> &[T] {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn new(stated: &'a [Stated]) -> Self {
+    pub(super) fn new(stated: &'a [WeightedFact]) -> Self {
         let (mut codes, mut readings) = (HashSet::new(), HashMap::<_, Vec<_>>::new());
         for stated in stated {
             match &stated.fact {

@@ -13,9 +13,9 @@ mod numerals;
 mod scan;
 mod units;
 
-use super::{Duty, Finding, Guard, GuardRow};
+use super::{Finding, Guard, GuardRow, Policy};
 use facts::Facts;
-use scan::{Reading, Stated, scan};
+use scan::{Reading, WeightedFact, scan};
 use units::Dimension;
 
 /// Maximum relative difference between two values in different units of one dimension, because
@@ -32,7 +32,7 @@ pub(super) const GUARD: GuardRow = GuardRow {
     look: |pair, duty| look(pair.original, pair.rewrite, pair.source, pair.target, duty),
 };
 
-fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Duty) -> Finding {
+fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Policy) -> Finding {
     let (before, after) = (scan(original, source), scan(rewrite, target));
     let lost = if duty.lost {
         missing(&before, &after, target)
@@ -46,8 +46,8 @@ fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str
     };
     match (lost, added) {
         (Finding::Broken, _) | (_, Finding::Broken) => Finding::Broken,
-        (Finding::Untold, _) | (_, Finding::Untold) => Finding::Untold,
-        _ if before.is_empty() && after.is_empty() && !(knows(source) && knows(target)) => Finding::Untold,
+        (Finding::Unknown, _) | (_, Finding::Unknown) => Finding::Unknown,
+        _ if before.is_empty() && after.is_empty() && !(knows(source) && knows(target)) => Finding::Unknown,
         _ => Finding::Kept,
     }
 }
@@ -57,14 +57,14 @@ fn knows(language: Option<&str>) -> bool {
 }
 
 /// Whether a stated quantity is missing from the other text, which is in `language`.
-fn missing(stated: &[Stated], other: &[Stated], language: Option<&str>) -> Finding {
+fn missing(stated: &[WeightedFact], other: &[WeightedFact], language: Option<&str>) -> Finding {
     let other = Facts::new(other);
     let mut finding = Finding::Kept;
     for one in stated.iter().filter(|one| !one.weak && !other.have(&one.fact)) {
         if knows(language) || !one.spellable {
             return Finding::Broken;
         }
-        finding = Finding::Untold;
+        finding = Finding::Unknown;
     }
     finding
 }
@@ -107,7 +107,7 @@ fn equal(a: Reading, b: Reading) -> bool {
 mod tests {
     use super::*;
 
-    const BOTH: Duty = Duty {
+    const BOTH: Policy = Policy {
         lost: true,
         added: true,
     };
@@ -150,18 +150,18 @@ mod tests {
     #[test]
     fn a_language_without_number_words_leaves_small_numbers_untold_and_finds_others() {
         let swahili = |original, rewrite| look(original, rewrite, Some("sw"), Some("sw"), BOTH);
-        assert_eq!(swahili("Watu 3 walifika.", "Watu watatu walifika."), Finding::Untold);
+        assert_eq!(swahili("Watu 3 walifika.", "Watu watatu walifika."), Finding::Unknown);
         assert_eq!(swahili("Mwaka 1987.", "Mwaka ule."), Finding::Broken);
         assert_eq!(swahili("Mwaka 1987.", "Ni 1987."), Finding::Kept);
         assert_eq!(
             swahili("Watu watatu walifika.", "Watu wanne walifika."),
-            Finding::Untold
+            Finding::Unknown
         );
     }
 
     #[test]
     fn duties_say_which_side_is_asked() {
-        let summary = Duty {
+        let summary = Policy {
             lost: false,
             added: true,
         };

@@ -41,7 +41,7 @@ pub(super) enum Fact {
 
 /// A fact with its weight.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stated {
+pub(super) struct WeightedFact {
     pub(super) fact: Fact,
     /// Whether the word also has another meaning. It can match a changed fact, but its loss is not
     /// reported.
@@ -57,11 +57,11 @@ struct Scanner<'a> {
     tokens: Vec<Token>,
     language: &'a str,
     below_zero: bool,
-    stated: Vec<Stated>,
+    stated: Vec<WeightedFact>,
 }
 
 /// The facts of a text. Words are read in its language; without a language, only digits are read.
-pub(super) fn scan(text: &str, language: Option<&str>) -> Vec<Stated> {
+pub(super) fn scan(text: &str, language: Option<&str>) -> Vec<WeightedFact> {
     let lower = text.to_lowercase();
     let mut scanner = Scanner {
         tokens: lex(text, language),
@@ -131,7 +131,7 @@ impl Scanner<'_> {
 
     fn state(&mut self, readings: Vec<Reading>, weak: bool) {
         let spellable = readings.iter().all(|reading| spellable(reading.raw));
-        self.stated.push(Stated {
+        self.stated.push(WeightedFact {
             fact: Fact::Quantity(readings),
             weak,
             spellable,
@@ -149,7 +149,7 @@ impl Scanner<'_> {
         };
         match token.piece {
             Piece::Code(code) => {
-                self.stated.push(Stated {
+                self.stated.push(WeightedFact {
                     fact: Fact::Code(code),
                     weak: false,
                     spellable: false,

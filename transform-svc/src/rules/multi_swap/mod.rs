@@ -29,7 +29,7 @@ pub use phrases::{English, Group, LANGUAGES, Phrase, PhraseTagger, tagger_for};
 
 use isomer_transformations::Parameters;
 
-use super::{LanguageRefused, Refused, Row, Rule, Subject, any};
+use super::{Row, Rule, RuleRefusal, Subject, UnsupportedLanguage, any};
 use crate::{checks::Check, language::Language, seed};
 
 /// Number of groups needed and drawn.
@@ -59,21 +59,21 @@ impl MultiSwap {
 }
 
 impl Rule for MultiSwap {
-    fn check_language(&self, language: Language) -> Result<(), LanguageRefused> {
+    fn check_language(&self, language: Language) -> Result<(), UnsupportedLanguage> {
         tagger_for(Some(language))
             .map(|_| ())
-            .map_err(|problem| LanguageRefused {
+            .map_err(|problem| UnsupportedLanguage {
                 problem,
                 hint: format!("the languages with a tagger: {LANGUAGES}"),
             })
     }
 
-    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
-        let tagger = tagger_for(text.language).map_err(|reason| Refused {
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, RuleRefusal> {
+        let tagger = tagger_for(text.language).map_err(|reason| RuleRefusal {
             check: Check::GeneratorError,
             reason,
         })?;
-        multi_swap(&tagger, text.text, self.swaps, text.seed, text.run, text.id).map_err(|error| Refused {
+        multi_swap(&tagger, text.text, self.swaps, text.seed, text.run, text.id).map_err(|error| RuleRefusal {
             check: Check::TooFew,
             reason: error.to_string(),
         })

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isomer_tagger::{EntityLabel, Pos, Tagged, Tagger};
+use isomer_tagger::{EntityLabel, Pos, TaggedText, Tagger};
 
 use crate::language::Language;
 
@@ -69,7 +69,7 @@ impl PhraseTagger for English {
     }
 }
 
-fn of_tagged(text: &str, tagged: &Tagged) -> Vec<Phrase> {
+fn of_tagged(text: &str, tagged: &TaggedText) -> Vec<Phrase> {
     let mut phrases = Vec::new();
     let mut entities = tagged.entities.iter().peekable();
     let mut opens = true;

@@ -18,9 +18,9 @@ fn variants(text: &str, seed: u64, id: &str) -> Result<Vec<String>, SwapError> {
 }
 
 /// Phrases that a test chooses: the words in brackets, each with the group of its letter.
-struct Marked;
+struct MarkedPhrases;
 
-impl PhraseTagger for Marked {
+impl PhraseTagger for MarkedPhrases {
     fn phrases(&self, text: &str) -> Vec<Phrase> {
         let found = |word: &str, group, name| {
             text.match_indices(word)
@@ -100,7 +100,7 @@ fn a_sentence_keeps_its_capital_and_its_marks() {
     let text = "Big NASA see, small dogs eat.";
     let mut all = HashSet::new();
     for seed in 0..50 {
-        all.extend(multi_swap(&Marked, text, 3, seed, "", "").unwrap());
+        all.extend(multi_swap(&MarkedPhrases, text, 3, seed, "", "").unwrap());
     }
     assert!(all.contains("Small dogs eat, big NASA see."), "{all:#?}");
     assert!(

@@ -9,15 +9,19 @@ use isomer_proto::{
         Outcome, TransformRequest, TransformResponse, TransformStreamRequest, transform_stream_response::Event,
     },
 };
-use isomer_stubs::openai::{Answer, Stub};
+use isomer_stubs::{
+    openai::{Answer, Stub},
+    promise::refusal,
+};
 use isomer_transform::{
     TransformConfig,
     config::Hedge,
     engine::{Caller, Engine},
 };
+use tokio::task::JoinHandle;
 
 use super::{TEXT, status};
-use crate::support::{client, config, items, paraphrase, resolver, transform};
+use crate::support::{Client, client, config, items, paraphrase, resolver, transform};
 
 fn texts(name: &str, count: usize) -> Vec<String> {
     (0..count)
@@ -36,9 +40,6 @@ fn slow(milliseconds: u64, answer: Answer) -> Answer {
 fn held(answer: Answer) -> Answer {
     Answer::Held(Box::new(answer))
 }
-
-/// Far more time than a request needs to find that another one waits for the same text.
-const JOINS: Duration = Duration::from_secs(1);
 
 fn bounded(stub: &Stub, home: &std::path::Path, concurrency: usize) -> TransformConfig {
     let mut config = config(stub, home);
@@ -66,6 +67,26 @@ async fn calls_in_flight_reach_the_bound_over_all_requests_and_never_pass_it() {
     }
 }
 
+/// Two requests for a text while answers are held. The call for the `last` text of the second
+/// request shows that it waits for the first text too.
+async fn asked_twice(
+    client: &Client,
+    stub: &Stub,
+    text: &'static str,
+    last: &'static str,
+) -> [JoinHandle<TransformResponse>; 2] {
+    let calls = stub.calls();
+    let ask = |texts: Vec<&'static str>| {
+        let mut client = client.clone();
+        tokio::spawn(async move { transform(&mut client, paraphrase(), &texts).await })
+    };
+    let first = ask(vec![text]);
+    stub.wait_for_calls(calls + 1).await;
+    let second = ask(vec![text, last]);
+    stub.wait_for_calls(calls + 2).await;
+    [first, second]
+}
+
 /// Calls, cache hits and texts of two answers to the same text.
 fn shared(a: &TransformResponse, b: &TransformResponse) -> (u64, u64, u64) {
     assert_eq!(a.results[0].text, b.results[0].text);
@@ -83,26 +104,24 @@ async fn a_text_asked_twice_at_once_is_generated_once_and_counted_once() {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(held(Answer::Good)).await;
     let client = client(config(&stub, home.path()), home.path()).await;
-    let ask = async |text: &str| transform(&mut client.clone(), paraphrase(), &[text]).await;
-    let released_after = async |calls: usize| {
-        stub.wait_for_calls(calls).await;
-        // By now the other request waits for the same answer.
-        tokio::time::sleep(JOINS).await;
-        stub.release();
-    };
-    let (a, b, ()) = tokio::join!(ask(TEXT), ask(TEXT), released_after(1));
-    assert_eq!(stub.calls(), 1);
+    let [a, b] = asked_twice(&client, &stub, TEXT, "The last text is about a small brown dog.").await;
+    stub.release();
+    let (a, b) = (a.await.unwrap(), b.await.unwrap());
+    // One call for each of the two texts.
+    assert_eq!(stub.calls(), 2);
     assert_eq!(a.results[0].outcome(), Outcome::Ok);
-    assert_eq!(shared(&a, &b), (1, 1, 1));
+    assert_eq!(shared(&a, &b), (2, 2, 1));
 
     // An error is not counted twice either, and is not a cache hit.
     stub.hold();
     stub.mark("poison", [held(status(400))]);
     let poison = "This text holds poison for the server.";
-    let (a, b, ()) = tokio::join!(ask(poison), ask(poison), released_after(2));
-    assert_eq!(stub.calls(), 2);
+    let [a, b] = asked_twice(&client, &stub, poison, "The last text is about a large grey horse.").await;
+    stub.release();
+    let (a, b) = (a.await.unwrap(), b.await.unwrap());
+    assert_eq!(stub.calls(), 4);
     assert_eq!(a.results[0].outcome(), Outcome::KeptOriginal);
-    assert_eq!(shared(&a, &b), (1, 1, 0));
+    assert_eq!(shared(&a, &b), (2, 2, 0));
     let checks: u64 = [a, b]
         .iter()
         .flat_map(|response| response.summary.as_ref().unwrap().check_counts.values())
@@ -132,23 +151,17 @@ async fn who_waits_for_anothers_text_gets_and_counts_it_when_the_other_goes() {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(held(Answer::Good)).await;
     let client = client(config(&stub, home.path()), home.path()).await;
-    let ask = || {
-        let mut client = client.clone();
-        tokio::spawn(async move { transform(&mut client, paraphrase(), &[TEXT]).await })
-    };
-    let first = ask();
-    stub.wait_for_calls(1).await;
-    let second = ask();
-    tokio::time::sleep(JOINS).await;
+    let [first, second] = asked_twice(&client, &stub, TEXT, "The last text is about a small brown dog.").await;
     first.abort();
     stub.release();
     let response = second.await.unwrap();
-    assert_eq!(stub.calls(), 1);
+    // One call for each of the two texts.
+    assert_eq!(stub.calls(), 2);
     let (summary, usage) = (response.summary.unwrap(), response.usage.unwrap());
-    assert_eq!((summary.ok, summary.cache_hits), (1, 0));
+    assert_eq!((summary.ok, summary.cache_hits), (2, 0));
     assert_eq!(
         (summary.generator_calls, usage.generator_calls, usage.generated_tokens),
-        (1, 1, 7)
+        (2, 2, 14)
     );
 }
 
@@ -218,7 +231,7 @@ async fn a_stream_that_nobody_reads_gives_its_places_back() {
     assert_eq!(done.len(), 6);
     assert!(
         done.iter()
-            .all(|result| result.as_ref().is_ok_and(|(_, finished)| !finished.text.is_empty()))
+            .all(|result| result.as_ref().is_ok_and(|(_, done)| done.outcome.made().is_some()))
     );
     assert_eq!(stub.most_in_flight(), 2);
     // Reading continues without loss.
@@ -260,7 +273,10 @@ async fn a_call_that_takes_long_is_made_a_second_time_and_the_loser_is_cancelled
     let stub = Stub::start(slow(20, Answer::Good)).await;
     stub.script([Answer::Hang]);
     let mut config = bounded(&stub, home.path(), 4);
-    config.generators.get_mut("stub").unwrap().hedge = Hedge::Seconds(0.2);
+    let generator = config.generators.get_mut("stub").unwrap();
+    generator.hedge = Hedge::Seconds(0.2);
+    // The first call does not time out, so nothing is tried again.
+    generator.timeout_seconds = 3600.0;
     let mut client = client(config, home.path()).await;
     // The first call never ends.
     let response = transform(&mut client, paraphrase(), &[TEXT]).await;
@@ -288,14 +304,13 @@ async fn hedging_takes_no_place_from_those_who_wait_and_is_off_by_default() {
 async fn a_stream_brings_results_as_they_come_with_their_ids() {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Good).await;
-    stub.mark("slowest", [slow(400, Answer::Good)]);
-    stub.mark("slower", [slow(150, Answer::Good)]);
+    stub.mark("slow", [held(Answer::Good)]);
     let mut client = client(config(&stub, home.path()), home.path()).await;
     let request = TransformStreamRequest {
         spec: Some(paraphrase()),
         items: items(&[
-            "This text is the slowest of the three texts.",
-            "This text is slower than the third one is.",
+            "This text is a slow one of the three texts.",
+            "This text is as slow as the first one is.",
             "This text is the quick one of the three.",
         ]),
         ..Default::default()
@@ -304,11 +319,20 @@ async fn a_stream_brings_results_as_they_come_with_their_ids() {
     let mut came = Vec::new();
     while let Some(message) = stream.message().await.unwrap() {
         match message.event.unwrap() {
-            Event::Result(result) => came.push((result.id, result.index)),
+            Event::Result(result) => {
+                came.push((result.id, result.index));
+                stub.release();
+            }
             Event::End(end) => assert_eq!(end.summary.unwrap().ok, 3),
         }
     }
-    assert_eq!(came, [("t2".to_owned(), 2), ("t1".to_owned(), 1), ("t0".to_owned(), 0)]);
+    assert_eq!(
+        came[0],
+        ("t2".to_owned(), 2),
+        "while the answers to the others are held"
+    );
+    came.sort();
+    assert_eq!(came, [("t0".to_owned(), 0), ("t1".to_owned(), 1), ("t2".to_owned(), 2)]);
 }
 
 #[tokio::test]
@@ -416,11 +440,8 @@ async fn a_priority_that_is_none_is_refused() {
         ..request(&texts("odd", 1), Priority::Batch)
     };
     let refused = client.transform(request).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
-    assert!(
-        refused.message().contains("priority: 7 is not a value"),
-        "{}",
-        refused.message()
-    );
+    let refused = isomer_service_kit::Fault::from_status(&refused);
+    assert_eq!(refusal(&refused), "INVALID_ARGUMENT priority");
+    assert!(refused.message.contains('7'), "{refused}");
     assert_eq!(stub.calls(), 0);
 }

@@ -60,8 +60,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The location of a tensor.
-struct Place {
+struct TensorLocation {
     four_bit: bool,
     first: usize,
     bytes: usize,
@@ -79,7 +78,7 @@ struct File<'a> {
     end: u32,
     unknown: u32,
     pieces: Vec<(String, f64)>,
-    places: HashMap<String, Place>,
+    places: HashMap<String, TensorLocation>,
 }
 
 impl<'a> File<'a> {
@@ -122,12 +121,12 @@ impl<'a> File<'a> {
             let name = String::from_utf8_lossy(at.take(name)?).into_owned();
             let [kind] = at.array()?;
             let _count = at.u32()?;
-            let place = Place {
+            let location = TensorLocation {
                 four_bit: kind == 1,
                 first: at.long()?,
                 bytes: at.long()?,
             };
-            places.insert(name, place);
+            places.insert(name, location);
         }
         Ok(Self {
             data,
@@ -146,22 +145,22 @@ impl<'a> File<'a> {
     }
 
     fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>, String> {
-        let place = self
+        let location = self
             .places
             .get(name)
             .ok_or_else(|| format!("tensor `{name}` is missing"))?;
         let values: usize = shape.iter().product();
-        let expected = if place.four_bit {
+        let expected = if location.four_bit {
             values / BLOCK * BLOCK_BYTES
         } else {
             values * size_of::<f32>()
         };
-        let end = place.first.checked_add(place.bytes);
-        let bytes = end.and_then(|end| self.data.get(place.first..end));
+        let end = location.first.checked_add(location.bytes);
+        let bytes = end.and_then(|end| self.data.get(location.first..end));
         match bytes {
             Some(bytes) if bytes.len() == expected && values.is_multiple_of(BLOCK) => Ok(Tensor {
                 shape: shape.to_vec(),
-                four_bit: place.four_bit,
+                four_bit: location.four_bit,
                 bytes,
             }),
             _ => Err(format!("tensor `{name}` does not hold {shape:?}")),

@@ -20,8 +20,8 @@ use super::{
     strata::Figure,
 };
 use crate::evidence::{
-    Evidence, Prepared,
-    interval::{DeltaInterval, Resampled, over_groups, satterthwaite},
+    Evidence, PreparedEvidence,
+    interval::{DeltaInterval, ResampledDifference, over_groups, satterthwaite},
     resample::Clusters,
     subset::{self, Mask},
 };
@@ -196,7 +196,7 @@ impl Replicates {
         let Some(first) = evidence.first().filter(|_| fits) else {
             return Err("its items do not fit its scores".to_owned());
         };
-        let all: Vec<Prepared<'_>> = evidence.iter().map(|one| Prepared::new(one)).collect();
+        let all: Vec<PreparedEvidence<'_>> = evidence.iter().map(|one| PreparedEvidence::new(one)).collect();
         let whole = vec![1.0; clusters.len()];
         for (prepared, score) in all.iter().zip(&scores) {
             let found = prepared.score(&whole).map_or(f64::NAN, |found| found * 100.0);
@@ -210,7 +210,8 @@ impl Replicates {
             .into_par_iter()
             .map_init(Vec::new, |weights, index| {
                 clusters.draw(index, weights);
-                let score = |prepared: &Prepared<'_>| prepared.score(weights).map_or(f64::NAN, |score| score * 100.0);
+                let score =
+                    |prepared: &PreparedEvidence<'_>| prepared.score(weights).map_or(f64::NAN, |score| score * 100.0);
                 all.iter().map(score).collect()
             })
             .collect();
@@ -222,9 +223,9 @@ impl Replicates {
         })
     }
 
-    pub(crate) fn resampled(&self, sum: &Sum) -> Option<Resampled> {
+    pub(crate) fn resampled(&self, sum: &Sum) -> Option<ResampledDifference> {
         let values: Vec<f64> = self.resampled.iter().map(|scores| sum.on(scores)).collect();
-        Resampled::new(sum.on(&self.scores), &values, self.clusters, self.freedom)
+        ResampledDifference::new(sum.on(&self.scores), &values, self.clusters, self.freedom)
     }
 }
 
@@ -249,7 +250,7 @@ fn resampled_over_datasets(weights: &[f64], all: &[&Replicates], sum: &Sum) -> V
 }
 
 /// A difference over data sets: members of a group first, then groups.
-pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Option<Resampled> {
+pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Option<ResampledDifference> {
     let weights = weights(groups, all.len());
     let estimate = (0..all.len()).map(|d| weights[d] * sum.on(&all[d].scores)).sum::<f64>();
     let values = resampled_over_datasets(&weights, all, sum);
@@ -260,7 +261,7 @@ pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Su
         })
         .collect();
     let clusters = all.iter().map(|one| one.clusters).sum();
-    Resampled::new(estimate, &values, clusters, satterthwaite(&parts?))
+    ResampledDifference::new(estimate, &values, clusters, satterthwaite(&parts?))
 }
 
 /// Adds intervals to the profile, and the differences over changed texts. `items` has an entry per
@@ -353,7 +354,7 @@ fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize
             .iter()
             .map(|own| own.iter().map(|d| sum.on(&scores[*d])).sum::<f64>() / own.len() as f64)
             .collect();
-        let error = resampled.as_ref().map(Resampled::standard_error);
+        let error = resampled.as_ref().map(ResampledDifference::standard_error);
         moved.intervals.datasets = over_groups(&differences, error, LEVEL);
         moved.intervals.items = resampled.map(|own| own.interval(LEVEL));
     };

@@ -1,16 +1,16 @@
 //! Computes an interval, a standard error and a one-sided bound from resampled differences.
 //!
-//! **Other items, these data sets** ([`Resampled`]). Clusters of items are resampled within each
-//! data set. The same resample applies to the original and to everything derived from it, and the
-//! difference is aggregated by the profile's rule. The ends are quantiles of the resampled
-//! differences, corrected twice. *Expanded*: the normal quantile of the nominal probability becomes
-//! √(n/(n − 1)) · t with Student's t of n − 1 degrees of freedom (T. Hesterberg, "What teachers
-//! should know about the bootstrap", The American Statistician 69, 2015, section 5.2), since plain
-//! percentiles are too narrow for small n by both factors. *BCa*: that quantile is shifted for bias
-//! and skewness (B. Efron, "Better bootstrap confidence intervals", JASA 82, 1987). The
-//! acceleration is a sixth of the skewness of the resampled differences, which for a mean agrees
-//! with the formula. n is the effective number of clusters; over several data sets the degrees of
-//! freedom are Satterthwaite's.
+//! **Other items, these data sets** ([`ResampledDifference`]). Clusters of items are resampled
+//! within each data set. The same resample applies to the original and to everything derived from
+//! it, and the difference is aggregated by the profile's rule. The ends are quantiles of the
+//! resampled differences, corrected twice. *Expanded*: the normal quantile of the nominal
+//! probability becomes √(n/(n − 1)) · t with Student's t of n − 1 degrees of freedom (T.
+//! Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015,
+//! section 5.2), since plain percentiles are too narrow for small n by both factors. *BCa*: that
+//! quantile is shifted for bias and skewness (B. Efron, "Better bootstrap confidence intervals",
+//! JASA 82, 1987). The acceleration is a sixth of the skewness of the resampled differences, which
+//! for a mean agrees with the formula. n is the effective number of clusters; over several data
+//! sets the degrees of freedom are Satterthwaite's.
 //!
 //! `tests::coverage_table` compares the methods by simulation. If a difference is due to a few
 //! items with large losses, the interval remains too narrow on the side of the loss. At 50 queries
@@ -77,7 +77,7 @@ impl DeltaIntervals {
 
 /// A difference over resamples of its items.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Resampled {
+pub struct ResampledDifference {
     /// The difference itself.
     estimate: f64,
     /// The differences over resamples, ascending; resamples with an undefined difference are left
@@ -88,7 +88,7 @@ pub struct Resampled {
     freedom: f64,
 }
 
-impl Resampled {
+impl ResampledDifference {
     /// Creates it from the differences over resamples, which are NaN if undefined. `clusters` were
     /// drawn, with `freedom` degrees of freedom. `None` if the estimate is not a number, fewer than
     /// half of the resamples are defined, or nothing can vary.

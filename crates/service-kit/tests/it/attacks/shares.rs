@@ -13,7 +13,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{Obedient, Running, found, get, http, services};
+use crate::support::{ScriptedEncoder, TestServer, found, get, http, services};
 
 const MESSAGE: usize = 1 << 20;
 
@@ -32,7 +32,7 @@ impl Authenticator for ByHeader {
     }
 }
 
-async fn start(services: Services) -> Running {
+async fn start(services: Services) -> TestServer {
     let limits = LimitsConfig {
         max_message_bytes: MESSAGE,
         max_bytes_in_flight: 16 * MESSAGE,
@@ -47,7 +47,7 @@ async fn start(services: Services) -> Running {
         let refused = |rejection| plain_refusal(body_fault(&rejection));
         body.map(|body| body.len().to_string()).map_err(refused)
     });
-    Running::start(services.http(Router::new().route("/length", length)), config).await
+    TestServer::start(services.http(Router::new().route("/length", length)), config).await
 }
 
 /// Sends all of a body except its last byte, as the caller named by the header.
@@ -59,7 +59,7 @@ async fn half_sent(address: SocketAddr, (header, name): (&str, &str)) -> TcpStre
     stream
 }
 
-async fn reserved(running: &Running) -> f64 {
+async fn reserved(running: &TestServer) -> f64 {
     let text = http().get(running.url("/metrics")).send().await.unwrap();
     let text = text.text().await.unwrap();
     let line = |line: &str| line.strip_prefix("isomer_server_reserved_bytes ")?.parse().ok();
@@ -67,7 +67,7 @@ async fn reserved(running: &Running) -> f64 {
 }
 
 /// One caller sends partial bodies, and another is served.
-async fn another_is_served_beside(running: &Running, header: &str, [greedy, other]: [&str; 2]) {
+async fn another_is_served_beside(running: &TestServer, header: &str, [greedy, other]: [&str; 2]) {
     // Each reserves four times its size, and a caller has half of the budget.
     let first = [
         half_sent(running.address, (header, greedy)).await,
@@ -95,20 +95,20 @@ async fn another_is_served_beside(running: &Running, header: &str, [greedy, othe
 
 #[tokio::test]
 async fn half_sent_uploads_of_one_key_leave_room_for_the_others() {
-    let running = start(services(&Obedient::default()).authenticator(Arc::new(ByHeader))).await;
+    let running = start(services(&ScriptedEncoder::default()).authenticator(Arc::new(ByHeader))).await;
     another_is_served_beside(&running, "key", ["greedy", "other"]).await;
 }
 
 #[tokio::test]
 async fn tenants_that_a_gateway_names_have_shares_of_their_own() {
-    let running = start(services(&Obedient::default())).await;
+    let running = start(services(&ScriptedEncoder::default())).await;
     let tenants = ["a".repeat(64), "b".repeat(64)];
     another_is_served_beside(&running, "isomer-tenant", [&tenants[0], &tenants[1]]).await;
 }
 
 #[tokio::test]
 async fn a_client_at_four_fifths_of_each_bound_is_served() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let running = start(services(&service)).await;
     let channel = running.connect().await;
     // Eight of ten requests, two of which have four fifths of the maximum size: together they

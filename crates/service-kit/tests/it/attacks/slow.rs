@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::resident;
-use crate::support::{Obedient, Running, found, get, http, services};
+use crate::support::{ScriptedEncoder, TestServer, found, get, http, services};
 
 /// The bytes that the connections send: nothing; part of a request; all of one except its last
 /// line; part of HTTP/2's preface; all of it, with empty settings.
@@ -26,12 +26,12 @@ const BEGINNINGS: [&[u8]; 5] = [
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
 ];
 
-async fn start(limits: LimitsConfig) -> Running {
+async fn start(limits: LimitsConfig) -> TestServer {
     let config = ServerConfig {
         limits,
         ..ServerConfig::default()
     };
-    Running::start(services(&Obedient::default()), config).await
+    TestServer::start(services(&ScriptedEncoder::default()), config).await
 }
 
 async fn slow(address: std::net::SocketAddr, wanted: usize) -> Vec<TcpStream> {
@@ -48,7 +48,7 @@ async fn slow(address: std::net::SocketAddr, wanted: usize) -> Vec<TcpStream> {
 }
 
 /// The durations of requests, each on its own connection, in order.
-async fn honest(running: &Running, requests: usize) -> Vec<Duration> {
+async fn honest(running: &TestServer, requests: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..requests {
         let begun = Instant::now();
@@ -60,7 +60,7 @@ async fn honest(running: &Running, requests: usize) -> Vec<Duration> {
     times
 }
 
-async fn metric(running: &Running, name: &str) -> f64 {
+async fn metric(running: &TestServer, name: &str) -> f64 {
     let text = http()
         .get(running.url("/metrics"))
         .send()

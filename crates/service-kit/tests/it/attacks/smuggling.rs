@@ -21,9 +21,9 @@ use tokio::{
     time::timeout,
 };
 
-use crate::support::{Obedient, Running, services};
+use crate::support::{ScriptedEncoder, TestServer, services};
 
-async fn start() -> (Running, Arc<AtomicUsize>) {
+async fn start() -> (TestServer, Arc<AtomicUsize>) {
     let smuggled = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&smuggled);
     let routes = Router::new()
@@ -36,7 +36,11 @@ async fn start() -> (Running, Arc<AtomicUsize>) {
             }),
         );
     (
-        Running::start(services(&Obedient::default()).http(routes), ServerConfig::default()).await,
+        TestServer::start(
+            services(&ScriptedEncoder::default()).http(routes),
+            ServerConfig::default(),
+        )
+        .await,
         smuggled,
     )
 }
@@ -45,7 +49,7 @@ async fn start() -> (Running, Arc<AtomicUsize>) {
 const SILENT: Duration = Duration::from_millis(300);
 
 /// All output until the server closes or is silent for this long.
-async fn exchange(running: &Running, sent: &[u8], silent: Duration) -> String {
+async fn exchange(running: &TestServer, sent: &[u8], silent: Duration) -> String {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(sent).await.unwrap();
     let mut answer = Vec::new();

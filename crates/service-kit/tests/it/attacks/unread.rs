@@ -10,11 +10,11 @@ use tokio::{
 };
 
 use super::bodies::{MOST, start};
-use crate::support::Running;
+use crate::support::TestServer;
 
 /// Sends the head and then the body, which takes a while, and only then reads; then another request
 /// on the same connection. Returns the responses.
-async fn told(running: &Running, path: &str, body: usize) -> std::io::Result<String> {
+async fn told(running: &TestServer, path: &str, body: usize) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(running.address).await?;
     let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {body}\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;

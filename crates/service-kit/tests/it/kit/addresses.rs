@@ -18,7 +18,7 @@ use isomer_service_kit::{
 use parking_lot::Mutex;
 use tonic::{Code, codegen::StdError};
 
-use crate::support::{Obedient, Running, eventually, get, services};
+use crate::support::{ScriptedEncoder, TestServer, eventually, get, services};
 
 /// A name whose addresses a test changes, and the number of its resolutions.
 #[derive(Debug, Clone, Default)]
@@ -50,14 +50,14 @@ impl Resolve for Name {
 }
 
 struct Server {
-    service: Obedient,
-    running: Running,
+    service: ScriptedEncoder,
+    running: TestServer,
 }
 
 impl Server {
     async fn start() -> Self {
-        let service = Obedient::default();
-        let running = Running::start(services(&service), ServerConfig::default()).await;
+        let service = ScriptedEncoder::default();
+        let running = TestServer::start(services(&service), ServerConfig::default()).await;
         Self { service, running }
     }
 

@@ -18,7 +18,7 @@ async fn a_channels_key_is_sent_with_every_call_and_never_printed() {
         let sent: Vec<&str> = sent.filter_map(|value| value.to_str().ok()).collect();
         ready(Ok(named(&sent.join("|"))))
     });
-    let running = Running::start(Services::new().add(echo.service()), ServerConfig::default()).await;
+    let running = TestServer::start(Services::new().add(echo.service()), ServerConfig::default()).await;
     let plain = ClientConfig::plain(running.address.to_string());
     assert_eq!(get(&client::connect(&plain).await.unwrap(), "x").await.unwrap(), "");
     let with_key = plain.with_api_key(Secret::new("iso_hunter2"));

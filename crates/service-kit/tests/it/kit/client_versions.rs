@@ -5,9 +5,9 @@ use isomer_proto::encoder::v1::GetEncoderRequest;
 use isomer_service_kit::{ClientVersion, Fault, LimitsConfig, config::Validate, server::ServerConfig};
 use tonic::{Code, Request, Response, Status};
 
-use crate::support::{Obedient, Running, encoder, services};
+use crate::support::{ScriptedEncoder, TestServer, encoder, services};
 
-async fn asked(server: &Running, agent: Option<&str>) -> Result<Response<()>, Status> {
+async fn asked(server: &TestServer, agent: Option<&str>) -> Result<Response<()>, Status> {
     let mut request = Request::new(GetEncoderRequest { id: "here".to_owned() });
     if let Some(agent) = agent {
         request.metadata_mut().insert("user-agent", agent.parse().unwrap());
@@ -29,7 +29,7 @@ fn at_least(oldest: &str) -> ServerConfig {
 
 #[tokio::test]
 async fn older_clients_are_refused_and_every_answer_says_what_is_served() {
-    let mut server = Running::start(services(&Obedient::default()), at_least("0.4.2")).await;
+    let mut server = TestServer::start(services(&ScriptedEncoder::default()), at_least("0.4.2")).await;
     for agent in [
         "isomer-client-python/0.4.1 grpc-python/1.76.0",
         "isomer-client-go/0.0.9",

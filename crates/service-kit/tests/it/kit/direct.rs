@@ -6,7 +6,7 @@ use isomer_service_kit::{Fault, LimitsConfig, memory::DirectCalls, telemetry};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::support::{Obedient, in_memory};
+use crate::support::{ScriptedEncoder, in_memory};
 
 const SERVICE: &str = "isomer.encoder.v1.EncoderService";
 
@@ -51,7 +51,7 @@ async fn a_call_ends_at_its_deadline_or_at_the_request_timeout() {
 #[tokio::test]
 async fn a_panic_is_internal_and_counted_and_its_words_stay_in_the_log() {
     // Installs the recorder of metrics.
-    in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
     let panicked = format!("isomer_server_panics_total{{service=\"{SERVICE}\"}}");
     let before = counter(&panicked);
     let calls = calls(0);
@@ -65,7 +65,7 @@ async fn a_panic_is_internal_and_counted_and_its_words_stay_in_the_log() {
 
 #[tokio::test]
 async fn every_direct_call_is_counted_once_by_how_it_ended() {
-    in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
     let count = |code: &str| {
         counter(&format!(
             "isomer_server_requests_total{{service=\"{SERVICE}\",method=\"Rerank\",code=\"{code}\",via=\"memory\"}}"

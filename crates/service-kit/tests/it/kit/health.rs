@@ -2,7 +2,7 @@ use isomer_service_kit::{LimitsConfig, server::ServerConfig};
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
-use crate::support::{Obedient, Running, get, http, in_memory, services};
+use crate::support::{ScriptedEncoder, TestServer, get, http, in_memory, services};
 
 fn about(service: &str) -> HealthCheckRequest {
     HealthCheckRequest {
@@ -12,7 +12,7 @@ fn about(service: &str) -> HealthCheckRequest {
 
 #[tokio::test]
 async fn health_is_told_per_service() {
-    let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    let channel = in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
     let mut health = HealthClient::new(channel);
     for name in ["", "isomer.encoder.v1.EncoderService"] {
         let answer = health.check(about(name)).await.unwrap().into_inner();
@@ -36,8 +36,8 @@ async fn health_is_told_per_service() {
 
 #[tokio::test]
 async fn a_draining_server_says_not_serving_and_lets_no_watch_keep_it_open() {
-    let service = Obedient::default();
-    let mut running = Running::start(services(&service), ServerConfig::default()).await;
+    let service = ScriptedEncoder::default();
+    let mut running = TestServer::start(services(&service), ServerConfig::default()).await;
     let mut health = HealthClient::new(running.connect().await);
     let mut watches = Vec::new();
     for name in ["", "isomer.encoder.v1.EncoderService"] {

@@ -4,9 +4,9 @@ use axum::{
 };
 use isomer_service_kit::{LimitsConfig, server::ServerConfig};
 
-use crate::support::{self, Obedient, Running, http, services};
+use crate::support::{self, ScriptedEncoder, TestServer, http, services};
 
-async fn start(routes: Router) -> Running {
+async fn start(routes: Router) -> TestServer {
     let limits = LimitsConfig {
         max_message_bytes: 4096,
         ..LimitsConfig::default()
@@ -15,7 +15,7 @@ async fn start(routes: Router) -> Running {
         limits,
         ..ServerConfig::default()
     };
-    Running::start(services(&Obedient::default()).http(routes), config).await
+    TestServer::start(services(&ScriptedEncoder::default()).http(routes), config).await
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn an_unknown_path_is_named_and_counted_as_other() {
     let running = start(Router::new()).await;
     let answer = http().get(running.url("/made/up")).send().await.unwrap();
     assert_eq!(answer.status(), 404);
-    assert!(answer.text().await.unwrap().contains("no such path: /made/up"));
+    assert!(answer.text().await.unwrap().contains("/made/up"));
     let text = http()
         .get(running.url("/metrics"))
         .send()

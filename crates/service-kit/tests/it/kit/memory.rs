@@ -4,11 +4,11 @@ use futures::future::join_all;
 use isomer_service_kit::{LimitsConfig, Services, memory};
 use tonic::Code;
 
-use crate::support::{Obedient, StreamKind, eventually, get, in_memory, open, services};
+use crate::support::{ScriptedEncoder, StreamKind, eventually, get, in_memory, open, services};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_concurrent_calls_each_get_their_own_answer() {
-    let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    let channel = in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
     let calls = (0..200).map(|n| {
         let channel = channel.clone();
         tokio::spawn(async move {
@@ -23,7 +23,7 @@ async fn two_hundred_concurrent_calls_each_get_their_own_answer() {
 
 #[tokio::test]
 async fn a_large_message_goes_both_ways() {
-    let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    let channel = in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
     let id = "z".repeat(30 << 20);
     assert_eq!(get(&channel, id.clone()).await.unwrap().len(), id.len());
 }
@@ -34,7 +34,7 @@ async fn two_thousand_dropped_calls_are_cancelled_and_the_others_go_on() {
         max_concurrent_requests: 5000,
         ..LimitsConfig::default()
     };
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(&service, &limits).await;
     let held = |n: usize| {
         let channel = channel.clone();
@@ -61,7 +61,7 @@ async fn two_thousand_dropped_calls_are_cancelled_and_the_others_go_on() {
 #[tokio::test]
 async fn a_dropped_stream_is_cancelled_though_its_request_side_is_open() {
     for kind in [StreamKind::ENDLESS, StreamKind::ONE_THEN_SILENCE] {
-        let service = Obedient::default();
+        let service = ScriptedEncoder::default();
         let channel = in_memory(&service, &LimitsConfig::default()).await;
         let mut stream = open(&channel, kind).await.unwrap();
         stream.message().await.unwrap().unwrap();
@@ -75,7 +75,7 @@ async fn a_dropped_stream_is_cancelled_though_its_request_side_is_open() {
 
 #[tokio::test]
 async fn thousands_of_small_messages_may_wait_to_be_read() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(&service, &LimitsConfig::default()).await;
     let mut stream = open(&channel, StreamKind::BURST).await.unwrap();
     // This stream is not read while other calls start and end on the same connection.
@@ -90,7 +90,7 @@ async fn thousands_of_small_messages_may_wait_to_be_read() {
 
 #[tokio::test]
 async fn the_services_end_with_the_last_channel() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(&service, &LimitsConfig::default()).await;
     let second = channel.clone();
     get(&channel, "x").await.unwrap();
@@ -119,7 +119,7 @@ async fn what_is_not_served_is_unimplemented() {
 
 #[tokio::test]
 async fn of_two_services_of_one_name_the_later_serves() {
-    let (behind, before) = (Obedient::default(), Obedient::default());
+    let (behind, before) = (ScriptedEncoder::default(), ScriptedEncoder::default());
     let merged = services(&behind).merge(services(&before));
     assert_eq!(merged.names(), ["isomer.encoder.v1.EncoderService"]);
     let channel = memory::channel(merged, &LimitsConfig::default()).await.unwrap();
@@ -130,7 +130,7 @@ async fn of_two_services_of_one_name_the_later_serves() {
 
 #[tokio::test]
 async fn a_slow_call_does_not_hold_up_a_quick_one() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(&service, &LimitsConfig::default()).await;
     let slow = tokio::spawn({
         let channel = channel.clone();

@@ -4,7 +4,7 @@ use isomer_service_kit::{Fault, LimitsConfig, server::ServerConfig, telemetry};
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::support::{Obedient, Running, StreamKind, eventually, get, http, in_memory, open, services};
+use crate::support::{ScriptedEncoder, StreamKind, TestServer, eventually, get, http, in_memory, open, services};
 
 fn two() -> LimitsConfig {
     LimitsConfig {
@@ -15,7 +15,7 @@ fn two() -> LimitsConfig {
 
 #[tokio::test]
 async fn one_request_too_many_is_refused_with_a_retry_hint_and_room_is_made_again() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(&service, &two()).await;
     let held: Vec<_> = (0..2)
         .map(|_| {
@@ -48,7 +48,7 @@ async fn one_request_too_many_is_refused_with_a_retry_hint_and_room_is_made_agai
 
 #[tokio::test]
 async fn a_stream_keeps_its_place_until_it_ends() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(
         &service,
         &LimitsConfig {
@@ -71,7 +71,7 @@ async fn a_stream_keeps_its_place_until_it_ends() {
 
 #[tokio::test]
 async fn http_requests_are_refused_too_but_never_probes() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let limits = LimitsConfig {
         max_concurrent_requests: 1,
         ..two()
@@ -81,7 +81,7 @@ async fn http_requests_are_refused_too_but_never_probes() {
         limits,
         ..ServerConfig::default()
     };
-    let running = Running::start(services(&service).http(routes), config).await;
+    let running = TestServer::start(services(&service).http(routes), config).await;
     let channel = running.connect().await;
     let held = tokio::spawn(async move { get(&channel, "held").await });
     service.seen.begun(1).await;

@@ -9,14 +9,14 @@ use isomer_service_kit::{
 };
 use tonic_health::{ServingStatus, server::health_reporter};
 
-use crate::support::{Obedient, Running, services};
+use crate::support::{ScriptedEncoder, TestServer, services};
 
 const WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn a_server_that_serves_lives_and_is_ready_and_one_that_is_gone_neither() {
     let config = ServerConfig::default();
-    let mut running = Running::start(services(&Obedient::default()), config).await;
+    let mut running = TestServer::start(services(&ScriptedEncoder::default()), config).await;
     let at = ClientConfig::plain(running.address.to_string());
     for question in [Question::Live, Question::Ready] {
         ask(&at, question, WITHIN).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_server_that_asks_for_certificates_is_reached_with_its_own() {
             tls: Some(tls(who)),
             ..ServerConfig::default()
         };
-        let running = Running::start(services(&Obedient::default()), config.clone()).await;
+        let running = TestServer::start(services(&ScriptedEncoder::default()), config.clone()).await;
         let at = this_server(&ServerConfig {
             listen: format!("0.0.0.0:{}", running.address.port()).parse().unwrap(),
             ..config

@@ -3,7 +3,7 @@ use isomer_service_kit::{GrpcChannel, LimitsConfig};
 use prost::Message;
 use prost_types::FileDescriptorProto;
 
-use crate::support::{Obedient, in_memory};
+use crate::support::{ScriptedEncoder, in_memory};
 
 /// The same requests in both versions: v1 for new clients, v1alpha for Python's.
 macro_rules! reflection {
@@ -47,7 +47,7 @@ macro_rules! reflection {
 
             #[tokio::test]
             async fn lists_what_is_served_and_nothing_else() {
-                let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+                let channel = in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
                 let MessageResponse::ListServicesResponse(list) =
                     ask(&channel, MessageRequest::ListServices(String::new())).await
                 else {
@@ -67,7 +67,7 @@ macro_rules! reflection {
 
             #[tokio::test]
             async fn every_symbol_and_every_file_it_needs_is_found() {
-                let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+                let channel = in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
                 for symbol in [
                     "isomer.encoder.v1.EncoderService",
                     "isomer.encoder.v1.EncoderService.Encode",

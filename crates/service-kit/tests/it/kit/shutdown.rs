@@ -15,7 +15,7 @@ use isomer_service_kit::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Obedient, Running, StreamKind, eventually, found, get, open, services};
+use crate::support::{ScriptedEncoder, StreamKind, TestServer, eventually, found, get, open, services};
 
 fn grace(seconds: u64) -> ServerConfig {
     ServerConfig {
@@ -26,9 +26,9 @@ fn grace(seconds: u64) -> ServerConfig {
 
 #[tokio::test]
 async fn a_request_in_flight_is_answered_and_a_new_connection_refused() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     // Far longer than a test may take.
-    let mut running = Running::start(services(&service), grace(3600)).await;
+    let mut running = TestServer::start(services(&service), grace(3600)).await;
     let channel = running.connect().await;
     let calls: Vec<_> = (0..20)
         .map(|n| {
@@ -53,8 +53,8 @@ async fn a_request_in_flight_is_answered_and_a_new_connection_refused() {
 
 #[tokio::test]
 async fn the_end_comes_when_the_grace_is_over_whatever_is_in_flight() {
-    let service = Obedient::default();
-    let mut running = Running::start(services(&service), grace(1)).await;
+    let service = ScriptedEncoder::default();
+    let mut running = TestServer::start(services(&service), grace(1)).await;
     let channel = running.connect().await;
     let mut stream = open(&channel, StreamKind::ONE_THEN_SILENCE).await.unwrap();
     stream.message().await.unwrap().unwrap();
@@ -76,7 +76,7 @@ async fn the_end_comes_when_the_grace_is_over_whatever_is_in_flight() {
 
 #[tokio::test]
 async fn an_idle_connection_does_not_delay_the_end() {
-    let mut running = Running::start(services(&Obedient::default()), grace(3600)).await;
+    let mut running = TestServer::start(services(&ScriptedEncoder::default()), grace(3600)).await;
     let channel = running.connect().await;
     get(&channel, "x").await.unwrap();
     let silent = TcpStream::connect(running.address).await.unwrap();
@@ -91,10 +91,10 @@ async fn an_idle_connection_does_not_delay_the_end() {
 async fn a_server_hands_its_port_over_to_the_next_one() {
     let shared = ServerConfig {
         reuse_port: true,
-        ..grace(20)
+        ..grace(3600)
     };
-    let (before, after) = (Obedient::default(), Obedient::default());
-    let mut first = Running::start(services(&before), shared.clone()).await;
+    let (before, after) = (ScriptedEncoder::default(), ScriptedEncoder::default());
+    let mut first = TestServer::start(services(&before), shared.clone()).await;
     let address = first.address;
     server::bind(&ServerConfig::at(address)).unwrap_err();
     let channel = first.connect().await;
@@ -105,7 +105,7 @@ async fn a_server_hands_its_port_over_to_the_next_one() {
         listen: address,
         ..shared
     };
-    let _second = Running::listen(services(&after), listen).await;
+    let _second = TestServer::listen(services(&after), listen).await;
     first.stop();
     // Until new connections go only to the second server, some still reach the first; they are
     // answered too.
@@ -142,7 +142,7 @@ async fn a_port_that_changes_hands_resets_no_connection() {
         reuse_port: true,
         ..grace(60)
     };
-    let mut serving = Running::start(services(&Obedient::default()), shared.clone()).await;
+    let mut serving = TestServer::start(services(&ScriptedEncoder::default()), shared.clone()).await;
     let address = serving.address;
     let listen = ServerConfig {
         listen: address,
@@ -164,7 +164,7 @@ async fn a_port_that_changes_hands_resets_no_connection() {
         })
         .collect();
     for older in [true, true, false, true] {
-        let mut next = Running::listen(services(&Obedient::default()), listen.clone()).await;
+        let mut next = TestServer::listen(services(&ScriptedEncoder::default()), listen.clone()).await;
         // The server that leaves may also be the newer one.
         if older {
             std::mem::swap(&mut serving, &mut next);

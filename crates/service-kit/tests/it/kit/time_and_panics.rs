@@ -6,11 +6,13 @@ use std::{
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, server::ServerConfig, telemetry};
 use tonic::{Code, Request};
 
-use crate::support::{Obedient, Running, StreamKind, eventually, get, in_memory, open, open_with, requests, services};
+use crate::support::{
+    ScriptedEncoder, StreamKind, TestServer, eventually, get, in_memory, open, open_with, requests, services,
+};
 
 /// A unary call written by hand, so that only the server enforces the timeout. Returns
 /// `grpc-status` and `grpc-message`.
-async fn raw_call(running: &Running, timeout: &str, id: &str) -> (String, String) {
+async fn raw_call(running: &TestServer, timeout: &str, id: &str) -> (String, String) {
     let mut body = vec![0, 0, 0, 0, (id.len() + 2) as u8, 0x0a, id.len() as u8];
     body.extend_from_slice(id.as_bytes());
     let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
@@ -34,13 +36,12 @@ async fn raw_call(running: &Running, timeout: &str, id: &str) -> (String, String
 #[tokio::test]
 async fn the_callers_deadline_is_kept_by_the_server_and_the_work_is_dropped() {
     isomer_service_kit::tls::install_crypto();
-    let service = Obedient::default();
-    let running = Running::start(services(&service), ServerConfig::default()).await;
-    let begun = Instant::now();
-    let (status, message) = raw_call(&running, "100m", "slow:20000").await;
+    let service = ScriptedEncoder::default();
+    let running = TestServer::start(services(&service), ServerConfig::default()).await;
+    // An hour of work.
+    let (status, message) = raw_call(&running, "100m", "slow:3600000").await;
     assert_eq!(status, (Code::DeadlineExceeded as i32).to_string(), "{message}");
     assert!(message.contains("100"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "the work takes 20 seconds");
     assert_eq!(service.seen.dropped.load(Ordering::SeqCst), 1);
 
     let (status, _) = raw_call(&running, "ten seconds", "x").await;
@@ -51,7 +52,7 @@ async fn the_callers_deadline_is_kept_by_the_server_and_the_work_is_dropped() {
 
 #[tokio::test]
 async fn a_deadline_ends_a_stream_that_has_begun() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     let channel = in_memory(&service, &LimitsConfig::default()).await;
     for kind in [StreamKind::ONE_THEN_SILENCE, StreamKind::ENDLESS] {
         let mut request = Request::new(requests(kind));
@@ -79,7 +80,7 @@ async fn our_own_time_limit_ends_calls_but_not_streams() {
         request_timeout_seconds: 1,
         ..LimitsConfig::default()
     };
-    let channel = in_memory(&Obedient::default(), &limits).await;
+    let channel = in_memory(&ScriptedEncoder::default(), &limits).await;
     let mut stream = open(&channel, StreamKind::ENDLESS).await.unwrap();
     let status = get(&channel, "slow:20000").await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
@@ -107,16 +108,16 @@ async fn panics_are_internal(channel: &GrpcChannel) {
 
 #[tokio::test]
 async fn a_panic_is_internal_and_the_connection_lives_on() {
-    let service = Obedient::default();
+    let service = ScriptedEncoder::default();
     panics_are_internal(&in_memory(&service, &LimitsConfig::default()).await).await;
-    let running = Running::start(services(&service), ServerConfig::default()).await;
+    let running = TestServer::start(services(&service), ServerConfig::default()).await;
     panics_are_internal(&running.connect().await).await;
 }
 
 #[tokio::test]
 async fn every_call_is_counted_once_with_its_last_word() {
-    let service = Obedient::default();
-    let running = Running::start(services(&service), ServerConfig::default()).await;
+    let service = ScriptedEncoder::default();
+    let running = TestServer::start(services(&service), ServerConfig::default()).await;
     let channel = running.connect().await;
     let count = |method: &str, code: &str| {
         let labels = format!(

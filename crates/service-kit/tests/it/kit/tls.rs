@@ -9,7 +9,7 @@ use isomer_service_kit::{
     tls::TlsConfig,
 };
 
-use crate::support::{Obedient, Running, eventually, found, get, services};
+use crate::support::{ScriptedEncoder, TestServer, eventually, found, get, services};
 
 /// The name in the certificates, by which clients address the server.
 const NAME: &str = "localhost";
@@ -37,7 +37,7 @@ fn trusting(authority: &Authority, with_certificate: bool) -> ClientTls {
     }
 }
 
-async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault> {
+async fn connect(running: &TestServer, tls: ClientTls) -> Result<GrpcChannel, Fault> {
     let address = format!("https://localhost:{}", running.address.port());
     client::connect(&ClientConfig {
         address,
@@ -48,7 +48,7 @@ async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault
 }
 
 /// Connects and makes a call: in TLS 1.3 a client learns of its refusal only at its first read.
-async fn call(running: &Running, tls: ClientTls) -> Result<String, Fault> {
+async fn call(running: &TestServer, tls: ClientTls) -> Result<String, Fault> {
     get(&connect(running, tls).await?, "x").await.map_err(Fault::from)
 }
 
@@ -64,14 +64,14 @@ fn browser(authority: &Authority, with_certificate: bool) -> reqwest::ClientBuil
     builder.identity(reqwest::Identity::from_pem(&pem).unwrap())
 }
 
-fn health(running: &Running) -> String {
+fn health(running: &TestServer) -> String {
     format!("https://localhost:{}/healthz", running.address.port())
 }
 
 #[tokio::test]
 async fn grpc_http_1_and_http_2_share_a_port_under_tls() {
     let authority = Authority::new(NAME);
-    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let running = TestServer::start(services(&ScriptedEncoder::default()), secured(&authority, false)).await;
     assert_eq!(call(&running, trusting(&authority, false)).await.unwrap(), "x");
     for (client, version) in [
         (
@@ -89,7 +89,7 @@ async fn grpc_http_1_and_http_2_share_a_port_under_tls() {
 #[tokio::test]
 async fn mutual_tls_lets_in_only_clients_of_the_authority() {
     let (authority, stranger) = (Authority::new(NAME), Authority::new(NAME));
-    let running = Running::start(services(&Obedient::default()), secured(&authority, true)).await;
+    let running = TestServer::start(services(&ScriptedEncoder::default()), secured(&authority, true)).await;
     assert_eq!(call(&running, trusting(&authority, true)).await.unwrap(), "x");
     let browser_in = browser(&authority, true).http1_only().build().unwrap();
     assert_eq!(browser_in.get(health(&running)).send().await.unwrap().status(), 200);
@@ -113,7 +113,7 @@ async fn mutual_tls_lets_in_only_clients_of_the_authority() {
 #[tokio::test]
 async fn a_client_trusts_only_its_authority() {
     let (authority, stranger) = (Authority::new(NAME), Authority::new(NAME));
-    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let running = TestServer::start(services(&ScriptedEncoder::default()), secured(&authority, false)).await;
     let fault = call(&running, trusting(&stranger, false)).await.unwrap_err();
     assert!(fault.message.contains("certificate"), "{fault}");
     let elsewhere = ClientTls {
@@ -148,7 +148,7 @@ fn unusable_files_are_named_before_a_port_is_bound() {
 }
 
 /// The certificate that a new connection sees.
-async fn certificate(running: &Running, authority: &Authority) -> Vec<u8> {
+async fn certificate(running: &TestServer, authority: &Authority) -> Vec<u8> {
     let client = browser(authority, false).tls_info(true).build().unwrap();
     let answer = client.get(health(running)).send().await.unwrap();
     let info = answer.extensions().get::<reqwest::tls::TlsInfo>().unwrap();
@@ -156,7 +156,7 @@ async fn certificate(running: &Running, authority: &Authority) -> Vec<u8> {
 }
 
 /// Waits until new connections see another certificate than this one.
-async fn another(running: &Running, authority: &Authority, than: &[u8]) -> Vec<u8> {
+async fn another(running: &TestServer, authority: &Authority, than: &[u8]) -> Vec<u8> {
     let other = async || Some(certificate(running, authority).await).filter(|seen| seen != than);
     found("new connections see another certificate", other).await
 }
@@ -175,7 +175,7 @@ fn broken_flag(role: &str, address: &str) -> Option<String> {
 #[tokio::test]
 async fn renewed_certificates_are_seen_by_new_connections_and_old_ones_stay() {
     let authority = Authority::new(NAME);
-    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let running = TestServer::start(services(&ScriptedEncoder::default()), secured(&authority, false)).await;
     let first = certificate(&running, &authority).await;
     assert_eq!(certificate(&running, &authority).await, first);
     let open = connect(&running, trusting(&authority, false)).await.unwrap();
@@ -189,7 +189,7 @@ async fn renewed_certificates_are_seen_by_new_connections_and_old_ones_stay() {
 #[tokio::test]
 async fn broken_files_leave_the_certificate_in_force_and_are_told() {
     let authority = Authority::new(NAME);
-    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let running = TestServer::start(services(&ScriptedEncoder::default()), secured(&authority, false)).await;
     let first = certificate(&running, &authority).await;
     let (chain, key) = (authority.file("server.pem"), authority.file("server.key"));
     let good = (fs::read(&chain).unwrap(), fs::read(&key).unwrap());
@@ -221,7 +221,7 @@ async fn broken_files_leave_the_certificate_in_force_and_are_told() {
 #[tokio::test]
 async fn a_client_shows_its_renewed_certificate_when_it_connects_again() {
     let (authority, stranger) = (Authority::new(NAME), Authority::new(NAME));
-    let running = Running::start(services(&Obedient::default()), secured(&authority, true)).await;
+    let running = TestServer::start(services(&ScriptedEncoder::default()), secured(&authority, true)).await;
     let (chain, key) = (stranger.file("mine.pem"), stranger.file("mine.key"));
     let hold = |of: &Authority| {
         fs::copy(of.file("client.pem"), &chain).unwrap();

@@ -28,15 +28,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The spans that this process exports. Install it once.
 pub struct Spans {
     exporter: InMemorySpanExporter,
-    open: Open,
+    open: OpenSpans,
     _guard: TelemetryGuard,
 }
 
 /// Counts spans that have started and not ended.
 #[derive(Debug, Clone, Default)]
-struct Open(Arc<AtomicUsize>);
+struct OpenSpans(Arc<AtomicUsize>);
 
-impl SpanProcessor for Open {
+impl SpanProcessor for OpenSpans {
     fn on_start(&self, _: &mut Span, _: &Context) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -58,7 +58,7 @@ impl SpanProcessor for Open {
 impl Spans {
     pub fn install() -> Self {
         let exporter = InMemorySpanExporter::default();
-        let open = Open::default();
+        let open = OpenSpans::default();
         let provider = SdkTracerProvider::builder()
             .with_simple_exporter(exporter.clone())
             .with_span_processor(open.clone());
@@ -81,10 +81,11 @@ impl Spans {
         self.exporter.reset();
         let done = work.await;
         let begun = tokio::time::Instant::now();
-        let mut count = 0;
+        let exported = || self.exporter.get_finished_spans().unwrap().len();
+        let mut count = exported();
         while begun.elapsed() < PATIENCE {
             tokio::time::sleep(QUIET).await;
-            let now = self.exporter.get_finished_spans().unwrap().len();
+            let now = exported();
             // All work produces at least one span, except work that has none by design.
             if now == count && self.open.0.load(Ordering::SeqCst) == 0 {
                 break;

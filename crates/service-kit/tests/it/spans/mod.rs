@@ -24,13 +24,13 @@ use isomer_service_kit::{
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tracing::Instrument;
 
-use crate::support::{self, Obedient, Running, StreamKind, http, in_memory, open, relay, services};
+use crate::support::{self, ScriptedEncoder, StreamKind, TestServer, http, in_memory, open, relay, services};
 
 const RPC: &str = "isomer.encoder.v1.EncoderService/GetEncoder";
 const GET: &str = "/isomer.encoder.v1.EncoderService/GetEncoder";
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-async fn start() -> Running {
+async fn start() -> TestServer {
     let broken = || async {
         let (sender, body) = futures::channel::mpsc::unbounded::<Result<&str, std::io::Error>>();
         sender.unbounded_send(Ok("half")).unwrap();
@@ -46,12 +46,12 @@ async fn start() -> Running {
         .route("/v1/refused", post(|| async { StatusCode::UNPROCESSABLE_ENTITY }))
         .route("/v1/failed", get(|| async { StatusCode::BAD_GATEWAY }))
         .route("/v1/broken", get(broken));
-    let services = services(&Obedient::default()).http(routes).web(&[]);
-    Running::start(services, ServerConfig::default()).await
+    let services = services(&ScriptedEncoder::default()).http(routes).web(&[]);
+    TestServer::start(services, ServerConfig::default()).await
 }
 
 /// An HTTP request from outside, with its own trace; returns its status.
-async fn ask(running: &Running, method: &str, path: &str, headers: &[(&str, &str)], body: &'static str) -> u16 {
+async fn ask(running: &TestServer, method: &str, path: &str, headers: &[(&str, &str)], body: &'static str) -> u16 {
     let method = method.parse::<reqwest::Method>().unwrap();
     let request = http().request(method, running.url(path)).body(body);
     let request = headers
@@ -139,8 +139,8 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
     );
 
     // Within the process: the caller's SERVER span, and an INTERNAL one below it.
-    let inner = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
-    let front = Running::start(relay(inner.clone()), ServerConfig::default()).await;
+    let inner = in_memory(&ScriptedEncoder::default(), &LimitsConfig::default()).await;
+    let front = TestServer::start(relay(inner.clone()), ServerConfig::default()).await;
     let outside = front.connect().await;
     let (answer, found) = spans.of(support::get(&outside, "x")).await;
     answer.unwrap();

@@ -27,7 +27,7 @@ const HALVINGS: usize = 100;
 
 /// A data set that will be measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
+pub struct DatasetDesign {
     /// Its share of the mean. Shares are divided by their sum.
     pub weight: f64,
     /// Number of independent items.
@@ -152,11 +152,11 @@ fn tilted(values: &[f64], truth: f64) -> Result<Vec<(f64, f64)>, StatsError> {
 /// # Errors
 /// If there are no data sets, one has no items, or a pilot has no values on both sides of `truth`;
 /// as [`super::items::decide_items`].
-pub fn chances(limit: Limit, alpha: f64, planned: &[Planned], truth: f64) -> Result<Chances, StatsError> {
-    let weights: f64 = planned.iter().map(|one| one.weight).sum();
+pub fn chances(limit: Limit, alpha: f64, dataset: &[DatasetDesign], truth: f64) -> Result<Chances, StatsError> {
+    let weights: f64 = dataset.iter().map(|one| one.weight).sum();
     let mut variance = 0.0;
-    let mut strata = Vec::with_capacity(planned.len());
-    for one in planned {
+    let mut strata = Vec::with_capacity(dataset.len());
+    for one in dataset {
         let (evidence, error) = one.values.typical(one.items, truth)?;
         variance += (one.weight / weights * error).powi(2);
         strata.push(Stratum {

@@ -24,8 +24,8 @@ const GATES: usize = 250;
 /// distance was 0.05.
 const TOLERANCE: f64 = 0.08;
 
-fn items(items: usize, values: &[f64]) -> Planned {
-    Planned {
+fn items(items: usize, values: &[f64]) -> DatasetDesign {
+    DatasetDesign {
         weight: 1.0,
         items,
         values: Pilot::Items {
@@ -35,8 +35,8 @@ fn items(items: usize, values: &[f64]) -> Planned {
     }
 }
 
-fn figure(items: usize) -> Planned {
-    Planned {
+fn figure(items: usize) -> DatasetDesign {
+    DatasetDesign {
         weight: 1.0,
         items,
         values: Pilot::Figure { spread: 25.0 },
@@ -55,12 +55,12 @@ fn graded() -> Vec<f64> {
 }
 
 /// Shares of gates that pass and fail.
-fn simulated(limit: Limit, planned: &[Planned], truth: f64) -> Chances {
+fn simulated(limit: Limit, dataset: &[DatasetDesign], truth: f64) -> Chances {
     let verdicts: Vec<Verdict> = (0..GATES)
         .into_par_iter()
         .map(|gate| {
             let mut rng = stream(7, gate);
-            let strata: Vec<Stratum> = planned
+            let strata: Vec<Stratum> = dataset
                 .iter()
                 .map(|one| match &one.values {
                     Pilot::Items { values, range } => {
@@ -120,12 +120,12 @@ fn chances_are_those_of_simulated_gates() {
             ],
         ),
     ];
-    for (name, planned) in &designs {
+    for (name, dataset) in &designs {
         for limit in [3.0, 8.0] {
             for truth in [0.0, limit / 2.0, 2.0 * limit] {
                 let limit = Limit::at_most(limit);
-                let found = chances(limit, 0.05, planned, truth).unwrap();
-                let real = simulated(limit, planned, truth);
+                let found = chances(limit, 0.05, dataset, truth).unwrap();
+                let real = simulated(limit, dataset, truth);
                 let distance = (found.pass - real.pass).abs().max((found.fail - real.fail).abs());
                 assert!(
                     distance < TOLERANCE,
@@ -210,9 +210,9 @@ fn a_tilted_pilot_has_the_mean_and_keeps_its_values() {
 
 #[test]
 fn a_rule_with_a_minimum_mirrors_one_with_a_maximum() {
-    let planned = [items(200, &graded()), figure(150)];
-    let drop = chances(Limit::at_most(3.0), 0.05, &planned, 1.0).unwrap();
-    let gain = chances(Limit::at_least(-3.0), 0.05, &planned, -1.0).unwrap();
+    let dataset = [items(200, &graded()), figure(150)];
+    let drop = chances(Limit::at_most(3.0), 0.05, &dataset, 1.0).unwrap();
+    let gain = chances(Limit::at_least(-3.0), 0.05, &dataset, -1.0).unwrap();
     // Bounds are drawn, so both sides differ by a little.
     assert!(
         (drop.pass - gain.pass).abs() < 0.02 && (drop.fail - gain.fail).abs() < 0.02,

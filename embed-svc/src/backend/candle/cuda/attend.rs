@@ -59,7 +59,7 @@ impl Gpu {
         }
         if let Some(rotary) = how.rotary {
             let [query, key] = [how.query_norm, how.key_norm].map(|norm| norm.filter(|norm| fused(Some(*norm))));
-            self.rotate(qkv, plan, how, rotary, (query, key))?;
+            self.rotate(qkv, plan, how, rotary, [query, key])?;
         }
         let context = unwritten((tokens, heads.query * heads.width), self.dtype, qkv.device())?;
         let (tiles, runs) = plan.tiles(units)?;
@@ -115,7 +115,7 @@ impl Gpu {
         plan: &Plan,
         how: &Attention<'_, Candle>,
         rotary: &Rotary,
-        (query, key): (Option<&Norm>, Option<&Norm>),
+        [query, key]: [Option<&Norm>; 2],
     ) -> Result<()> {
         let [cos, sin, rows] = rotary.angles(plan)?;
         let launch = Launch {

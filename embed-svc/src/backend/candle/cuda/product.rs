@@ -55,10 +55,21 @@ struct Product {
     residual: bool,
 }
 
-/// An object of the library that is destroyed when dropped.
-struct Owned<T: Copy>(T, unsafe fn(T) -> std::result::Result<(), lt::CublasError>);
+/// Addresses of the matrices of a product, and its rows. Absent matrices have address 0.
+#[derive(Clone, Copy)]
+struct Operands {
+    rows: u64,
+    x: Address,
+    weight: Address,
+    bias: Address,
+    residual: Address,
+    out: Address,
+}
 
-impl<T: Copy> Drop for Owned<T> {
+/// An object of the library that is destroyed when dropped.
+struct OwnedHandle<T: Copy>(T, unsafe fn(T) -> std::result::Result<(), lt::CublasError>);
+
+impl<T: Copy> Drop for OwnedHandle<T> {
     fn drop(&mut self) {
         // SAFETY: created by the constructor that matches this destructor, and not used again.
         let _ = unsafe { self.1(self.0) };
@@ -86,28 +97,29 @@ impl Products {
             bias: layer.bias.is_some(),
             residual: residual.is_some(),
         };
-        let (x, weight, out) = (address(x)?, address(&layer.weight)?, (address(out)?, x.dim(0)? as u64));
-        let (bias, added) = (optional(layer.bias.as_ref())?, optional(residual)?);
-        self.multiply(kind, (x, weight, bias, added), out).map_err(|error| {
+        let operands = Operands {
+            rows: x.dim(0)? as u64,
+            x: address(x)?,
+            weight: address(&layer.weight)?,
+            bias: optional(layer.bias.as_ref())?,
+            residual: optional(residual)?,
+            out: address(out)?,
+        };
+        self.multiply(kind, operands).map_err(|error| {
             Error::Msg(format!(
                 "the product of {} x {inputs} x {outputs} values failed: {error}",
-                out.1
+                operands.rows
             ))
         })
     }
 
-    fn multiply(
-        &self,
-        kind: Product,
-        (x, weight, bias, residual): (Address, Address, Address, Address),
-        (out, rows): (Address, u64),
-    ) -> std::result::Result<(), lt::CublasError> {
+    fn multiply(&self, kind: Product, operands: Operands) -> std::result::Result<(), lt::CublasError> {
         use sys::{
             cublasComputeType_t::CUBLAS_COMPUTE_32F, cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
             cublasLtMatmulDescAttributes_t as Attribute, cudaDataType_t as Type,
         };
         fn set<T>(
-            description: &Owned<sys::cublasLtMatmulDesc_t>,
+            description: &OwnedHandle<sys::cublasLtMatmulDesc_t>,
             attribute: Attribute,
             value: T,
         ) -> std::result::Result<(), lt::CublasError> {
@@ -120,7 +132,7 @@ impl Products {
             DType::BF16 => Type::CUDA_R_16BF,
             _ => Type::CUDA_R_32F,
         };
-        let description = Owned(
+        let description = OwnedHandle(
             lt::create_matmul_desc(CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)?,
             lt::destroy_matmul_desc,
         );
@@ -131,12 +143,16 @@ impl Products {
                 Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE,
                 CUBLASLT_EPILOGUE_BIAS,
             )?;
-            set(&description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
+            set(
+                &description,
+                Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                operands.bias,
+            )?;
         }
         // The library is column-major, so our rows are its columns.
         let matrix = |columns: u64, rows: u64| {
             let pitch = i64::try_from(columns).unwrap_or(i64::MAX);
-            Ok::<_, lt::CublasError>(Owned(
+            Ok::<_, lt::CublasError>(OwnedHandle(
                 lt::create_matrix_layout(numbers, columns, rows, pitch)?,
                 lt::destroy_matrix_layout,
             ))
@@ -153,9 +169,12 @@ impl Products {
                 }
             }
         };
-        let (inputs, outputs) = (matrix(kind.inputs, rows)?, matrix(kind.outputs, rows)?);
+        let (inputs, outputs) = (
+            matrix(kind.inputs, operands.rows)?,
+            matrix(kind.outputs, operands.rows)?,
+        );
         let (alpha, beta) = (1.0f32, if kind.residual { 1.0f32 } else { 0.0 });
-        let added = if kind.residual { residual } else { out };
+        let added = if kind.residual { operands.residual } else { operands.out };
         // SAFETY: the addresses are those of tensors of these shapes that live until the work is
         // queued, and are freed on the same stream; the workspace is used on this stream alone.
         unsafe {
@@ -164,13 +183,13 @@ impl Products {
                 description.0,
                 (&raw const alpha).cast(),
                 (&raw const beta).cast(),
-                weight as *const c_void,
+                operands.weight as *const c_void,
                 weights.0,
-                x as *const c_void,
+                operands.x as *const c_void,
                 inputs.0,
                 added as *const c_void,
                 outputs.0,
-                out as *mut c_void,
+                operands.out as *mut c_void,
                 outputs.0,
                 &raw const algorithm,
                 self.workspace.device_ptr(&self.stream).0 as *mut c_void,
@@ -183,11 +202,11 @@ impl Products {
     /// The library's first choice among the algorithms with a fixed order of summation.
     fn choose(
         handle: sys::cublasLtHandle_t,
-        description: &Owned<sys::cublasLtMatmulDesc_t>,
-        [weights, x, out]: [&Owned<sys::cublasLtMatrixLayout_t>; 3],
+        description: &OwnedHandle<sys::cublasLtMatmulDesc_t>,
+        [weights, x, out]: [&OwnedHandle<sys::cublasLtMatrixLayout_t>; 3],
     ) -> std::result::Result<sys::cublasLtMatmulAlgo_t, lt::CublasError> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
-        let preference = Owned(lt::create_matmul_pref()?, lt::destroy_matmul_pref);
+        let preference = OwnedHandle(lt::create_matmul_pref()?, lt::destroy_matmul_pref);
         let no_reduction = 0u32;
         let workspace = WORKSPACE;
         // SAFETY: the attributes are of these types, and the descriptions live until the end.

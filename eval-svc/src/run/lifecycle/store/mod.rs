@@ -21,28 +21,44 @@ use crate::run::{
 pub(super) use folder::FolderStore;
 pub use ledger::Ledger;
 pub(super) use ledger::forget as forget_in_ledger;
-pub(super) use ledger::{ActiveRun, CANCEL_LOOK, Claim, LedgerStore, Observer};
+pub(super) use ledger::{ActiveRun, CANCEL_LOOK, Claim, Observer};
 
 /// Message of a run whose process ended before the run did.
 pub const INTERRUPTED: &str = "interrupted; start it again, finished units are kept";
+
+/// A page of a list of runs, newest first and without the texts of their suites.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPage {
+    pub runs: Vec<RunRecord>,
+    /// Whether there are older runs.
+    pub has_more: bool,
+}
+
+/// A run with its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunEnd {
+    pub id: String,
+    /// `None` for a run that has not ended.
+    pub ended: Option<Timestamp>,
+}
 
 /// A file of a report: its name and its bytes.
 pub(crate) type ReportPart = (&'static str, Vec<u8>);
 
 /// The result of creating a run.
 #[derive(Debug)]
-pub(crate) enum Created {
+pub(crate) enum Creation {
     /// This process leads the new run.
     New(Box<dyn Leadership>),
     /// The request already started this run.
-    Before(String),
+    Existing(String),
 }
 
 /// The result of a request to cancel a run of another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelRequest {
     /// Its leader will read the request within this time.
-    Noted(Duration),
+    Recorded(Duration),
     /// Processes do not read requests from this store.
     Unsupported,
 }
@@ -51,22 +67,16 @@ pub(crate) enum CancelRequest {
 #[tonic::async_trait]
 pub(crate) trait RunStore: Send + Sync + Debug {
     /// Writes the record of a new run and takes its leadership.
-    async fn create(&self, record: &RunRecord) -> Result<Created, StoreError>;
+    async fn create(&self, record: &RunRecord) -> Result<Creation, StoreError>;
 
     /// Reads a run; `None` if there is none.
     async fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError>;
 
-    /// Runs that a viewer may see, newest first and without the texts of their suites: at most
-    /// `size` of them that are older than `before`, and whether there are more.
-    async fn page(
-        &self,
-        before: Option<&str>,
-        viewer: Option<&str>,
-        size: usize,
-    ) -> Result<(Vec<RunRecord>, bool), StoreError>;
+    /// Runs that a viewer may see: at most `size` of them that are older than `before`.
+    async fn page(&self, before: Option<&str>, viewer: Option<&str>, size: usize) -> Result<RunPage, StoreError>;
 
-    /// Every run, newest first, with its end; `None` for a run that has not ended.
-    async fn ends(&self) -> Result<Vec<(String, Option<Timestamp>)>, StoreError>;
+    /// Every run, newest first.
+    async fn ends(&self) -> Result<Vec<RunEnd>, StoreError>;
 
     /// The run that a request id started.
     async fn by_request(&self, request: &str) -> Result<Option<String>, StoreError>;

@@ -289,7 +289,7 @@ impl<A: Aliases + Clone + 'static> Names for AliasNames<A> {
     }
 
     fn open(&self, state: &State, collection: &str) -> Result<Box<dyn VectorStore>> {
-        Ok(Box::new(Fenced {
+        Ok(Box::new(FencedStore {
             store: self.aliases.store(collection)?,
             names: self.clone(),
             epoch: state.epoch,
@@ -299,13 +299,13 @@ impl<A: Aliases + Clone + 'static> Names for AliasNames<A> {
 
 /// A collection behind an alias, which is written to only while the record is unchanged.
 #[derive(Debug)]
-struct Fenced<A> {
+struct FencedStore<A> {
     store: Box<dyn VectorStore>,
     names: AliasNames<A>,
     epoch: u64,
 }
 
-impl<A: Aliases + Clone + 'static> VectorStore for Fenced<A> {
+impl<A: Aliases + Clone + 'static> VectorStore for FencedStore<A> {
     fn name(&self) -> &str {
         self.store.name()
     }

@@ -35,16 +35,16 @@ pub(crate) const EXPRESSION: i32 = 1;
 /// A request with its method and its answer type.
 pub(crate) trait Call: Message + Clone + 'static {
     const PATH: &'static str;
-    type Answer: Answer;
+    type Answer: HasStatus;
 }
 
 /// An answer of a method.
-pub(crate) trait Answer: Message + Default + 'static {
+pub(crate) trait HasStatus: Message + Default + 'static {
     /// The status of the method.
     fn status(&self) -> Option<&Status>;
 }
 
-impl Answer for Status {
+impl HasStatus for Status {
     fn status(&self) -> Option<&Status> {
         Some(self)
     }
@@ -52,7 +52,7 @@ impl Answer for Status {
 
 macro_rules! answers {
     ($($answer:ident)*) => {$(
-        impl Answer for $answer {
+        impl HasStatus for $answer {
             fn status(&self) -> Option<&Status> {
                 self.status.as_ref()
             }
@@ -402,11 +402,11 @@ pub(crate) struct SearchResult {
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<Status>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) results: Option<Found>,
+    pub(crate) results: Option<SearchData>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Found {
+pub(crate) struct SearchData {
     #[prost(message, repeated, tag = "3")]
     pub(crate) fields_data: Vec<FieldData>,
     #[prost(float, repeated, tag = "4")]

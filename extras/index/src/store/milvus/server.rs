@@ -16,9 +16,9 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use super::messages::{Answer, Call, DescribeCollection, Description, Status};
+use super::messages::{Call, DescribeCollection, Description, HasStatus, Status};
 use crate::{
-    address::Place,
+    address::StoreAddress,
     error::{IndexError, Result},
     http::Credentials,
     retry,
@@ -67,7 +67,7 @@ impl Server {
             message,
             hint,
         };
-        let (place, name) = Place::read_store(address)?;
+        let (place, name) = StoreAddress::read_store(address)?;
         let (database, collection) = match name.split('/').collect::<Vec<_>>().as_slice() {
             [collection] => ("", *collection),
             [database, collection] => (*database, *collection),
@@ -174,7 +174,7 @@ impl Server {
     }
 
     /// The outcome according to the status in an answer.
-    fn outcome<A: Answer>(&self, doing: &str, answer: A) -> Result<Outcome<A>> {
+    fn outcome<A: HasStatus>(&self, doing: &str, answer: A) -> Result<Outcome<A>> {
         let status = answer.status().cloned().unwrap_or_default();
         if status.code == 0 && status.error_code == 0 {
             return Ok(Outcome::Done(answer));
@@ -266,10 +266,10 @@ mod tests {
         );
         assert_eq!(server.of("docs_1").shown, "https://h:19530/#sales/docs_1");
         for (address, due) in [
-            ("http://h:19530", "names no collection"),
-            ("http://h:19530#a/b/c", "not a collection"),
-            ("http://h:19530/path#docs", "has a path"),
-            ("http://me:secret@h:19530#docs", "holds a user or a password"),
+            ("http://h:19530", "collection"),
+            ("http://h:19530#a/b/c", "a/b/c"),
+            ("http://h:19530/path#docs", "path"),
+            ("http://me:secret@h:19530#docs", "password"),
         ] {
             let refused = open(address).unwrap_err().to_string();
             assert!(refused.contains(due) && !refused.contains("secret"), "{refused}");

@@ -50,7 +50,7 @@ pub(super) struct Folder {
 #[derive(Debug, Default)]
 struct State {
     /// The content of the files; read when it is first needed.
-    known: Option<Known>,
+    known: Option<StoredRows>,
     waiting: Vec<Row>,
     waiting_bytes: usize,
     /// The vectors of the most recently read file.
@@ -61,7 +61,7 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct StoredRows {
     rows: HashMap<String, Entry>,
     /// Keys by document.
     documents: HashMap<String, Vec<String>>,
@@ -184,7 +184,7 @@ fn numbers(folder: &Path) -> std::io::Result<Vec<u32>> {
     Ok(found)
 }
 
-type Done<T> = Result<T, parquet::errors::ParquetError>;
+type ParquetResult<T> = Result<T, parquet::errors::ParquetError>;
 
 struct Disk {
     path: PathBuf,
@@ -196,15 +196,15 @@ impl Disk {
         self.path.join(format!("rows-{number:06}.parquet"))
     }
 
-    fn mark_text(&self) -> Done<String> {
+    fn mark_text(&self) -> ParquetResult<String> {
         Ok(fs::read_to_string(self.path.join(MARK_FILE))?)
     }
 
     /// The content of the files.
-    fn known<'a>(&self, state: &'a mut State) -> Done<&'a mut Known> {
+    fn known<'a>(&self, state: &'a mut State) -> ParquetResult<&'a mut StoredRows> {
         if state.known.is_none() {
             let mark = self.mark_text()?;
-            let mut known = Known::default();
+            let mut known = StoredRows::default();
             for number in numbers(&self.path)? {
                 let path = self.file(number);
                 if file::mark(&path)?.as_deref() != Some(mark.as_str()) {
@@ -222,7 +222,7 @@ impl Disk {
     }
 
     /// Writes the waiting rows into a new file.
-    fn flush(&self, state: &mut State) -> Done<()> {
+    fn flush(&self, state: &mut State) -> ParquetResult<()> {
         if state.waiting.is_empty() {
             return Ok(());
         }
@@ -253,7 +253,7 @@ impl Disk {
     }
 
     /// Removes obsolete rows from their files.
-    fn clean(&self, state: &mut State) -> Done<()> {
+    fn clean(&self, state: &mut State) -> ParquetResult<()> {
         self.flush(state)?;
         state.read = None;
         let mark = self.mark_text()?;
@@ -279,7 +279,7 @@ impl Disk {
         Ok(())
     }
 
-    fn put(&self, state: &mut State, rows: Vec<Row>, gone: &[String]) -> Done<()> {
+    fn put(&self, state: &mut State, rows: Vec<Row>, gone: &[String]) -> ParquetResult<()> {
         let known = self.known(state)?;
         let mut bytes = 0;
         for row in &rows {
@@ -298,7 +298,7 @@ impl Disk {
         Ok(())
     }
 
-    fn vectors(&self, state: &mut State, keys: &[String]) -> Done<Vec<StoredVector>> {
+    fn vectors(&self, state: &mut State, keys: &[String]) -> ParquetResult<Vec<StoredVector>> {
         self.flush(state)?;
         let mut by_file: BTreeMap<u32, HashSet<&String>> = BTreeMap::new();
         let known = self.known(state)?;
@@ -327,7 +327,7 @@ impl Disk {
         Ok(found)
     }
 
-    fn all(&self, state: &mut State) -> Done<Arc<Vec<(String, Vec<f32>)>>> {
+    fn all(&self, state: &mut State) -> ParquetResult<Arc<Vec<(String, Vec<f32>)>>> {
         if let Some(all) = &state.all {
             return Ok(Arc::clone(all));
         }
@@ -348,7 +348,7 @@ impl Disk {
     }
 }
 
-impl Known {
+impl StoredRows {
     fn put(&mut self, key: &str, document: String, digest: String, file: Option<u32>) {
         self.remove(key);
         self.documents.entry(document.clone()).or_default().push(key.to_owned());

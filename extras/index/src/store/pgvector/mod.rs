@@ -19,7 +19,7 @@ use sqlx::{AssertSqlSafe, PgPool, Row as _, postgres::PgRow};
 
 use super::{Hit, Page, Row, StoredRow, StoredVector, VectorStore};
 use crate::{
-    address::Place,
+    address::StoreAddress,
     encode::{Additional, AdditionalVectors},
     error::{IndexError, Result},
     mark::Mark,
@@ -134,14 +134,14 @@ impl Table {
         transaction.commit().await.map_err(failed(&doing))
     }
 
-    async fn rows(&self, doing: &str, statement: String, bind: Bound<'_>) -> Result<Vec<PgRow>> {
+    async fn rows(&self, doing: &str, statement: String, bind: QueryParameter<'_>) -> Result<Vec<PgRow>> {
         let doing = self.doing(doing);
         retry::calls(self.patience, || async {
             let query = sqlx::query(AssertSqlSafe(statement.clone()));
             let query = match &bind {
-                Bound::Texts(texts) => query.bind(*texts),
-                Bound::From(from) => query.bind(*from).bind(PAGE),
-                Bound::Nearest(vector, most) => query.bind(vector.as_str()).bind(*most),
+                QueryParameter::Texts(texts) => query.bind(*texts),
+                QueryParameter::From(from) => query.bind(*from).bind(PAGE),
+                QueryParameter::Nearest(vector, most) => query.bind(vector.as_str()).bind(*most),
             };
             query.fetch_all(&self.pool).await.map_err(failed(&doing))
         })
@@ -201,7 +201,8 @@ impl Table {
             })
             .await?
         } else {
-            self.rows("searching", statement, Bound::Nearest(text, limit)).await?
+            self.rows("searching", statement, QueryParameter::Nearest(text, limit))
+                .await?
         };
         let unreadable = self.unreadable();
         rows.iter()
@@ -260,8 +261,8 @@ impl Table {
 }
 
 /// The address of a table, and its name.
-fn place(address: &str) -> Result<(Place, Name)> {
-    let place = Place::read("sink", address)?;
+fn place(address: &str) -> Result<(StoreAddress, Name)> {
+    let place = StoreAddress::read("sink", address)?;
     let Some(table) = &place.fragment else {
         return Err(IndexError::Setting {
             field: "sink",
@@ -280,7 +281,7 @@ fn depth(most: usize) -> String {
 }
 
 /// Parameters of a statement that reads.
-enum Bound<'a> {
+enum QueryParameter<'a> {
     Texts(&'a [String]),
     From(&'a str),
     Nearest(String, i64),
@@ -358,7 +359,9 @@ impl VectorStore for Table {
         async move {
             let table = &self.table.quoted;
             let statement = format!("SELECT key, document, digest FROM {table} WHERE document = ANY($1)");
-            let rows = self.rows("reading", statement, Bound::Texts(documents)).await?;
+            let rows = self
+                .rows("reading", statement, QueryParameter::Texts(documents))
+                .await?;
             rows.iter().map(|row| self.stored(row)).collect()
         }
         .boxed()
@@ -374,7 +377,7 @@ impl VectorStore for Table {
             let statement = format!("SELECT key, document, digest FROM {table} WHERE key > $1 ORDER BY key LIMIT $2");
             // No key is empty.
             let rows = self
-                .rows("reading", statement, Bound::From(from.unwrap_or_default()))
+                .rows("reading", statement, QueryParameter::From(from.unwrap_or_default()))
                 .await?;
             let rows: Vec<StoredRow> = rows.iter().map(|row| self.stored(row)).collect::<Result<_>>()?;
             let next = rows.last().map(|row| row.key.clone());
@@ -395,7 +398,7 @@ impl VectorStore for Table {
             };
             let statement =
                 format!("SELECT key, embedding::text, text, payload::text, {sparse} FROM {table} WHERE key = ANY($1)");
-            let rows = self.rows("reading", statement, Bound::Texts(keys)).await?;
+            let rows = self.rows("reading", statement, QueryParameter::Texts(keys)).await?;
             let unreadable = self.unreadable();
             rows.iter()
                 .map(|row| {

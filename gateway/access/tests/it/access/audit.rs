@@ -1,9 +1,10 @@
-use isomer_access::{AccessServer, AuditEvent, Limits, Scope, Verifier};
+use isomer_access::{AccessScope, AccessServer, AuditEvent, Limits, Verifier};
 use isomer_proto::gateway::v1::{
-    AccessScope, ApiKey, BudgetPeriod, CreateKeyRequest, GetKeyRequest, KeyBudget, KeyLimits, ListAuditEventsRequest,
+    ApiKey, BudgetPeriod, CreateKeyRequest, GetKeyRequest, KeyBudget, KeyLimits, ListAuditEventsRequest,
     RevokeKeyRequest, UpdateKeyRequest, access_service_server::AccessService,
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::promise::promised;
 use prost_types::FieldMask;
 use tonic::{Code, Request};
 
@@ -30,7 +31,7 @@ async fn verified(keys: &isomer_access::Keys) -> Result<i64, Fault> {
 async fn keys_are_managed_over_grpc_and_every_act_is_written_down_without_secrets() {
     let access = door().await;
     let server = AccessServer::new(access.clone());
-    let (admin_id, admin) = make(&access.keys(), key(&[Scope::Admin], Limits::default())).await;
+    let (admin_id, admin) = make(&access.keys(), key(&[AccessScope::Admin], Limits::default())).await;
     let wanted = ApiKey {
         name: "search".to_owned(),
         scopes: vec![AccessScope::Encode.into()],
@@ -125,7 +126,7 @@ async fn the_service_refuses_whoever_is_no_administrator() {
         (status.code(), Fault::from_status(&status).reason.as_str()),
         (Code::Unauthenticated, "NO_CALLER")
     );
-    let (_, text) = make(&access.keys(), key(&[Scope::Encode], Limits::default())).await;
+    let (_, text) = make(&access.keys(), key(&[AccessScope::Encode], Limits::default())).await;
     let status = server
         .get_key(through(&access, &text, GetKeyRequest::default()).await)
         .await
@@ -145,7 +146,7 @@ async fn the_service_refuses_whoever_is_no_administrator() {
 async fn requests_that_cannot_be_meant_name_their_field() {
     let access = door().await;
     let server = AccessServer::new(access.clone());
-    let (_, admin) = make(&access.keys(), key(&[Scope::Admin], Limits::default())).await;
+    let (_, admin) = make(&access.keys(), key(&[AccessScope::Admin], Limits::default())).await;
     let good = || ApiKey {
         name: "x".to_owned(),
         scopes: vec![1],
@@ -232,21 +233,23 @@ async fn requests_that_cannot_be_meant_name_their_field() {
 #[tokio::test]
 async fn every_way_of_tampering_with_the_log_shows() {
     let folder = tempfile::tempdir().unwrap();
-    for (tampering, said) in [
+    for (tampering, event, found) in [
         (
             "UPDATE audit_events SET who = 'somebody else' WHERE seq = 2",
-            "event 2 was changed",
+            "event 2",
+            "changed",
         ),
         (
             "UPDATE audit_events SET at = at + 1 WHERE seq = 3",
-            "event 3 was changed",
+            "event 3",
+            "changed",
         ),
-        ("DELETE FROM audit_events WHERE seq = 2", "event 2 is missing"),
-        ("DELETE FROM audit_events WHERE seq = 4", "the head says event 4"),
-        ("DELETE FROM audit_events", "the head says event 4"),
-        ("UPDATE audit_head SET seq = 3", "the head says event 3"),
+        ("DELETE FROM audit_events WHERE seq = 2", "event 2", "missing"),
+        ("DELETE FROM audit_events WHERE seq = 4", "event 4", "head"),
+        ("DELETE FROM audit_events", "event 4", "head"),
+        ("UPDATE audit_head SET seq = 3", "event 3", "head"),
     ] {
-        let path = folder.path().join(format!("{}.sqlite", said.len()));
+        let path = folder.path().join("log.sqlite");
         let _ = std::fs::remove_file(&path);
         let database = isomer_database::Database::open(path.to_str().unwrap()).await.unwrap();
         let keys = isomer_access::Keys::open(database.clone()).await.unwrap();
@@ -262,7 +265,10 @@ async fn every_way_of_tampering_with_the_log_shows() {
             .unwrap();
         let fault = verified(&keys).await.unwrap_err();
         assert_eq!((fault.code, fault.reason.as_str()), (Code::DataLoss, "AUDIT_BROKEN"));
-        assert!(fault.message.contains(said), "{tampering}: {fault}");
+        assert!(
+            fault.message.contains(event) && fault.message.contains(found),
+            "{tampering}: {fault}"
+        );
         drop((keys, database));
     }
 }
@@ -270,7 +276,7 @@ async fn every_way_of_tampering_with_the_log_shows() {
 #[tokio::test]
 async fn keys_never_get_into_the_log_even_when_handed_to_it() {
     let access = door().await;
-    let (_, text) = make(&access.keys(), key(&[Scope::Admin], Limits::default())).await;
+    let (_, text) = make(&access.keys(), key(&[AccessScope::Admin], Limits::default())).await;
     let caller = ask_with(&access, KEYS, &text).await.unwrap();
     let target = format!("provider with the header {text}");
     access
@@ -310,7 +316,7 @@ async fn many_writers_make_one_chain() {
 #[tokio::test]
 async fn an_attempt_without_the_scope_is_written_down_at_the_door() {
     let access = door().await;
-    let (id, secret) = make(&access.keys(), key(&[Scope::Encode], Limits::default())).await;
+    let (id, secret) = make(&access.keys(), key(&[AccessScope::Encode], Limits::default())).await;
     let before = access.keys().audit_head().await.unwrap().seq;
     let path = "/isomer.gateway.v1.AccessService/CreateKey";
     for _ in 0..40 {
@@ -348,12 +354,15 @@ async fn a_loopback_address_is_closed_to_foreign_pages_whatever_the_mode() {
         let database = isomer_database::Database::open("sqlite::memory:").await.unwrap();
         let access = isomer_access::Access::open(config, database).await.unwrap();
         access.check_listen("127.0.0.1:50051".parse().unwrap()).await.unwrap();
-        for (name, value, reason) in [
-            ("host", "evil.example", "FOREIGN_HOST"),
-            ("origin", "http://evil.example", "FOREIGN_ORIGIN"),
+        for (name, value, promise) in [
+            ("host", "evil.example", "AccessService PERMISSION_DENIED FOREIGN_HOST"),
+            (
+                "origin",
+                "http://evil.example",
+                "AccessService PERMISSION_DENIED FOREIGN_ORIGIN",
+            ),
         ] {
-            let fault = ask(&access, ENCODE, &[(name, value)]).await.unwrap_err();
-            assert_eq!(fault.reason, reason, "{mode:?}");
+            promised(promise, &ask(&access, ENCODE, &[(name, value)]).await.unwrap_err());
         }
         ask(&access, ENCODE, &[("host", "localhost:50051")]).await.unwrap();
     }
@@ -363,7 +372,7 @@ async fn a_loopback_address_is_closed_to_foreign_pages_whatever_the_mode() {
 async fn a_remembered_password_runs_no_trial_of_an_unknown_page() {
     use base64::Engine;
     let access = door().await;
-    let (_, secret) = make(&access.keys(), key(&[Scope::Evaluate], Limits::default())).await;
+    let (_, secret) = make(&access.keys(), key(&[AccessScope::Evaluate], Limits::default())).await;
     let password = base64::prelude::BASE64_STANDARD.encode(format!("me:{secret}"));
     let basic = format!("Basic {password}");
     let trial = "/?first=a&encoder=b";

@@ -2,9 +2,9 @@
 
 mod audit;
 mod budgets;
+mod deferred_charges;
 mod head_file;
 mod keys;
 mod modes;
 mod reservations;
 pub(crate) mod support;
-mod tabs;

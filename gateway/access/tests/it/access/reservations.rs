@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use isomer_access::{Access, Budget, Caller, Limits, Period, Scope};
+use isomer_access::{Access, AccessScope, Budget, BudgetPeriod, Caller, Limits};
 use isomer_stubs::{postgres::empty_schema, wait::found};
 
 use super::support::*;
@@ -10,7 +10,7 @@ use super::support::*;
 fn limits(tokens: Option<u64>, cost_usd: Option<f64>) -> Limits {
     Limits {
         budgets: vec![Budget {
-            per: Period::Total,
+            per: BudgetPeriod::Total,
             tokens,
             cost_usd,
         }],
@@ -26,7 +26,7 @@ async fn requests_at_once_overdraw_a_budget_by_at_most_one_of_them() {
         (limits(None, Some(0.1)), (0, 30_000_000)),
         (limits(Some(100), Some(9.0)), (30, 30_000_000)),
     ] {
-        let (_, text) = make(&access.keys(), key(&[Scope::Encode], budget)).await;
+        let (_, text) = make(&access.keys(), key(&[AccessScope::Encode], budget)).await;
         let caller = ask_with(&access, ENCODE, &text).await.unwrap();
         let mut held = Vec::new();
         for _ in 0..40 {
@@ -72,7 +72,7 @@ async fn counts_that_are_written_during_a_grant_are_missed_by_nobody() {
     };
     let (writing, asking) = (open(&url).await, open(&url).await);
     for round in 0..40 {
-        let (_, text) = make(&writing.keys(), key(&[Scope::Encode], limits(Some(1000), None))).await;
+        let (_, text) = make(&writing.keys(), key(&[AccessScope::Encode], limits(Some(1000), None))).await;
         let (writer, asker) = (
             ask_with(&writing, ENCODE, &text).await.unwrap(),
             ask_with(&asking, ENCODE, &text).await.unwrap(),
@@ -102,7 +102,7 @@ async fn counts_that_are_written_during_a_grant_are_missed_by_nobody() {
 
 async fn shared(database: &str) {
     let first = open(database).await;
-    let (_, text) = make(&first.keys(), key(&[Scope::Encode], limits(Some(1000), None))).await;
+    let (_, text) = make(&first.keys(), key(&[AccessScope::Encode], limits(Some(1000), None))).await;
     let second = open(database).await;
     let callers = [
         ask_with(&first, ENCODE, &text).await.unwrap(),
@@ -151,7 +151,7 @@ async fn shared(database: &str) {
 #[tokio::test]
 async fn a_caller_without_budgets_sets_nothing_aside() {
     let access = door().await;
-    let (_, text) = make(&access.keys(), key(&[Scope::Encode], Limits::default())).await;
+    let (_, text) = make(&access.keys(), key(&[AccessScope::Encode], Limits::default())).await;
     let caller = ask_with(&access, ENCODE, &text).await.unwrap();
     assert!(caller.reserve(u64::MAX, u64::MAX).await.unwrap().is_none());
 }
@@ -163,7 +163,7 @@ async fn messages_of_a_stream_wait_for_the_rate_of_requests_and_count_as_request
         requests_per_second: Some(50.0),
         ..Limits::default()
     };
-    let (id, text) = make(&access.keys(), key(&[Scope::Encode], rate)).await;
+    let (id, text) = make(&access.keys(), key(&[AccessScope::Encode], rate)).await;
     let caller = ask_with(&access, ENCODE, &text).await.unwrap();
     let begun = std::time::Instant::now();
     // A burst of 100, of which the stream itself took one; the other 26 are admitted at 50 a

@@ -1,7 +1,7 @@
 //! Requests, and access with keys.
 
 use http::request::Parts;
-use isomer_access::{Access, AccessConfig, Caller, Keys, Limits, Mode, NewKey, Scope, Scopes};
+use isomer_access::{Access, AccessConfig, AccessScope, Caller, Keys, Limits, Mode, NewKey, Scopes};
 use isomer_database::Database;
 use isomer_service_kit::Fault;
 
@@ -56,7 +56,7 @@ pub(crate) async fn ask_with(access: &Access, path: &str, key: &str) -> Result<C
     ask(access, path, &[("authorization", &format!("Bearer {key}"))]).await
 }
 
-pub(crate) fn key(scopes: &[Scope], limits: Limits) -> NewKey {
+pub(crate) fn key(scopes: &[AccessScope], limits: Limits) -> NewKey {
     NewKey {
         name: "team".to_owned(),
         scopes: Scopes::of(scopes),

@@ -1,6 +1,6 @@
 //! Numbers that no honest provider reports.
 
-use isomer_access::{Budget, Limits, Period, Scope};
+use isomer_access::{AccessScope, Budget, BudgetPeriod, Limits};
 use isomer_stubs::{postgres::empty_schema, wait::found};
 
 use crate::access::support::*;
@@ -11,14 +11,14 @@ async fn survives(database: &str) {
     let (here, there) = (open(database).await, open(database).await);
     let budgets = Limits {
         budgets: vec![Budget {
-            per: Period::Total,
+            per: BudgetPeriod::Total,
             tokens: Some(1_000_000),
             cost_usd: None,
         }],
         ..Limits::default()
     };
-    let (_, absurd) = make(&here.keys(), key(&[Scope::Encode], budgets)).await;
-    let (honest_id, honest) = make(&here.keys(), key(&[Scope::Encode], Limits::default())).await;
+    let (_, absurd) = make(&here.keys(), key(&[AccessScope::Encode], budgets)).await;
+    let (honest_id, honest) = make(&here.keys(), key(&[AccessScope::Encode], Limits::default())).await;
     for _ in 0..4 {
         let caller = ask_with(&here, ENCODE, &absurd).await;
         if let Ok(caller) = caller {

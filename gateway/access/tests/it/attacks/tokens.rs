@@ -4,9 +4,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isomer_access::{Budget, JwtConfig, Limits, Period, Scope};
+use isomer_access::{AccessScope, Budget, BudgetPeriod, JwtConfig, Limits};
 use isomer_service_kit::config::Validate;
-use isomer_stubs::wait::found;
+use isomer_stubs::{promise::promised, wait::found};
 use jsonwebtoken::Algorithm;
 use ring::hmac;
 use serde_json::{Value, json};
@@ -53,31 +53,29 @@ async fn claims_that_do_not_hold_are_refused() {
         claims[key] = value;
         claims
     };
-    for (claims, reason) in [
-        (with("exp", json!(now() - 6)), "EXPIRED_TOKEN"),
-        (with("exp", json!(0)), "EXPIRED_TOKEN"),
-        (with("exp", Value::Null), "BAD_TOKEN"),
-        (with("exp", json!("9999999999")), "BAD_TOKEN"),
-        (with("exp", json!(-1)), "BAD_TOKEN"),
-        (with("nbf", json!(now() + 60)), "BAD_TOKEN"),
-        (with("iss", json!("https://login.example.org")), "BAD_TOKEN"),
-        (with("iss", json!([ISSUER, "https://evil.example/"])), "BAD_TOKEN"),
-        (with("iss", Value::Null), "BAD_TOKEN"),
-        (with("aud", json!("another")), "BAD_TOKEN"),
-        (with("aud", json!([])), "BAD_TOKEN"),
-        (with("aud", Value::Null), "BAD_TOKEN"),
-        (with("sub", Value::Null), "BAD_TOKEN"),
-        (with("sub", json!("")), "BAD_TOKEN"),
-        (with("sub", json!("a\nb")), "BAD_TOKEN"),
+    let bad = "AccessService UNAUTHENTICATED BAD_TOKEN";
+    let expired = "AccessService UNAUTHENTICATED EXPIRED_TOKEN";
+    for (claims, promise) in [
+        (with("exp", json!(now() - 6)), expired),
+        (with("exp", json!(0)), expired),
+        (with("exp", Value::Null), bad),
+        (with("exp", json!("9999999999")), bad),
+        (with("exp", json!(-1)), bad),
+        (with("nbf", json!(now() + 60)), bad),
+        (with("iss", json!("https://login.example.org")), bad),
+        (with("iss", json!([ISSUER, "https://evil.example/"])), bad),
+        (with("iss", Value::Null), bad),
+        (with("aud", json!("another")), bad),
+        (with("aud", json!([])), bad),
+        (with("aud", Value::Null), bad),
+        (with("sub", Value::Null), bad),
+        (with("sub", json!("")), bad),
+        (with("sub", json!("a\nb")), bad),
     ] {
         let fault = ask(&access, ENCODE, &token(Algorithm::ES256, "e", &claims))
             .await
             .unwrap_err();
-        assert_eq!(
-            (fault.code, fault.reason.as_str()),
-            (Code::Unauthenticated, reason),
-            "{claims}"
-        );
+        promised(promise, &fault);
     }
     // Within the leeway, and among several audiences.
     for claims in [
@@ -322,7 +320,7 @@ async fn each_subject_has_its_own_limits() {
     let provider = Provider::start(&[public(Algorithm::EdDSA, "d")]).await;
     let limits = Limits {
         budgets: vec![Budget {
-            per: Period::Day,
+            per: BudgetPeriod::Day,
             tokens: Some(10),
             cost_usd: None,
         }],
@@ -345,7 +343,7 @@ async fn each_subject_has_its_own_limits() {
         "BUDGET_EXCEEDED"
     );
     let bob = ask(&access, ENCODE, &of("bob")).await.unwrap();
-    assert!(bob.require(Scope::Encode).is_ok() && bob.principal() != alice.principal());
+    assert!(bob.require(AccessScope::Encode).is_ok() && bob.principal() != alice.principal());
 }
 
 #[test]

@@ -18,10 +18,10 @@ use self::messages::{
 };
 use super::kind::{Kind, foreign};
 use crate::{
-    ask::{AT_ONCE, Abilities, Ask, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows, TensorNames},
     grpc::Grpc,
-    limits::{AnswerLimit, Deadline, Most},
+    limits::{AnswerLimit, BatchLimit, Deadline},
+    params::{AT_ONCE, Abilities, InputTypes, Params, Piece},
     rest::bad_answer,
 };
 
@@ -34,9 +34,9 @@ const ABILITIES: Abilities = Abilities {
     counts: false,
     sparse: false,
     reranks: false,
-    most_items: Most::UNKNOWN,
-    most_tokens: Most::UNKNOWN,
-    most_documents: Most::UNKNOWN,
+    most_items: BatchLimit::UNKNOWN,
+    most_tokens: BatchLimit::UNKNOWN,
+    most_documents: BatchLimit::UNKNOWN,
     at_once: AT_ONCE,
 };
 
@@ -95,7 +95,7 @@ impl Protocol for OpenInference {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, params: &Params, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let id = &self.0.target.id;
         let texts = piece.texts()?;
         let names = facts
@@ -103,7 +103,7 @@ impl Protocol for OpenInference {
             .as_ref()
             .ok_or_else(|| Fault::internal("no metadata of a model's tensors"))?;
         let request = InferRequest {
-            model_name: ask.model.clone(),
+            model_name: params.model.clone(),
             inputs: vec![InferInput::of_texts(&names.input, names.input_rank, texts)],
             outputs: vec![InferOutput {
                 name: names.output.clone(),

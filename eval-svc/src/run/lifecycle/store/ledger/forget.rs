@@ -7,7 +7,7 @@ use sqlx::AnyConnection;
 
 use super::{number, packed, text, unpacked, unreadable};
 use crate::run::lifecycle::{
-    forgotten::{ForgottenIn, ForgottenRuns, Redaction, document, files_of_run},
+    redaction::{Redaction, RunRedaction, RunRedactions, document, files_of_run},
     store::StoreError,
 };
 
@@ -33,7 +33,7 @@ pub(in crate::run) async fn forget(
     url: &str,
     texts: &Texts,
     mode: Mode,
-    all: &mut ForgottenRuns,
+    all: &mut RunRedactions,
 ) -> Result<(), StoreError> {
     let database = Database::open(url).await?;
     database.migrate("eval_runs", super::schema::STEPS).await?;
@@ -53,8 +53,8 @@ pub(in crate::run) async fn forget(
             all.active.push(id);
             continue;
         }
-        let told = of_run(&mut connection, &id, &text(row, 2)?, texts, mode).await?;
-        all.runs.extend(told);
+        let redaction = of_run(&mut connection, &id, &text(row, 2)?, texts, mode).await?;
+        all.runs.extend(redaction);
     }
     if mode == Mode::Remove {
         // Otherwise the old rows stay in the file, and here in the write-ahead log.
@@ -80,7 +80,7 @@ async fn of_run(
     record: &str,
     texts: &Texts,
     mode: Mode,
-) -> Result<Option<ForgottenIn>, StoreError> {
+) -> Result<Option<RunRedaction>, StoreError> {
     let rows = sqlx::query("SELECT name, content FROM eval_run_files WHERE run = $1")
         .bind(id)
         .fetch_all(&mut *connection)
@@ -91,8 +91,8 @@ async fn of_run(
         files.insert(text(row, 0)?, unpacked(&text(row, 1)?)?);
     }
     let found = files_of_run(id, texts, |name| Ok(files.get(name).cloned()))?;
-    let (mut told, changed) = found.unwrap_or_else(|| (ForgottenIn::of(id), Vec::new()));
-    let record = redacted(record, texts, &mut told, "record")?;
+    let (mut redaction, changed) = found.unwrap_or_else(|| (RunRedaction::of(id), Vec::new()));
+    let record = redacted(record, texts, &mut redaction, "record")?;
     let mut documents = Vec::new();
     for (what, select, update) in DOCUMENTS {
         let rows = sqlx::query(select)
@@ -101,12 +101,12 @@ async fn of_run(
             .await
             .map_err(failed)?;
         for row in &rows {
-            if let Some(document) = redacted(&text(row, 1)?, texts, &mut told, what)? {
+            if let Some(document) = redacted(&text(row, 1)?, texts, &mut redaction, what)? {
                 documents.push((update, number(row, 0)?, document));
             }
         }
     }
-    if told.places == 0 {
+    if redaction.places == 0 {
         return Ok(None);
     }
     if mode == Mode::Remove {
@@ -131,18 +131,23 @@ async fn of_run(
             query.execute(&mut *connection).await.map_err(failed)?;
         }
     }
-    Ok(Some(told))
+    Ok(Some(redaction))
 }
 
 /// A document without the texts; `None` if it contains none.
-fn redacted(content: &str, texts: &Texts, told: &mut ForgottenIn, what: &str) -> Result<Option<String>, StoreError> {
+fn redacted(
+    content: &str,
+    texts: &Texts,
+    redaction: &mut RunRedaction,
+    what: &str,
+) -> Result<Option<String>, StoreError> {
     match document(content.as_bytes(), texts) {
         Redaction::Unchanged => Ok(None),
         Redaction::Unreadable => Err(unreadable(&"a document that holds a text to forget is not JSON")),
         Redaction::Changed(content, places) => {
-            told.places += places;
-            if told.files.iter().all(|known| known != what) {
-                told.files.push(what.to_owned());
+            redaction.places += places;
+            if redaction.files.iter().all(|known| known != what) {
+                redaction.files.push(what.to_owned());
             }
             String::from_utf8(content).map(Some).map_err(|error| unreadable(&error))
         }

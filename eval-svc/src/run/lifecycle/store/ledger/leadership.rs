@@ -9,7 +9,7 @@ use sqlx::{Any, Transaction};
 
 use super::{Ledger, packed, state, text, unreadable, written};
 use crate::run::{
-    events::{Event, EventKind, KEPT},
+    events::{Event, EventKind, MAX_EVENTS},
     lifecycle::store::{Leadership, ReportPart, StoreError},
     record::{RecordedLook, RunRecord},
 };
@@ -94,7 +94,7 @@ impl LedgerLeadership {
         if !events.is_empty() {
             sqlx::query("DELETE FROM eval_run_events WHERE run = $1 AND sequence <= $2")
                 .bind(&self.run)
-                .bind(last - sequence(KEPT as u64))
+                .bind(last - sequence(MAX_EVENTS as u64))
                 .execute(&mut *transaction)
                 .await
                 .map_err(failed)?;

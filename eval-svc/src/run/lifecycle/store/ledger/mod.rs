@@ -16,6 +16,7 @@ mod forget;
 mod leadership;
 mod observer;
 mod schema;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -28,19 +29,17 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use futures::TryStreamExt;
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
-use jiff::Timestamp;
-use sqlx::{Row, any::AnyRow};
+use sqlx::{
+    Any, Row,
+    any::{AnyArguments, AnyRow},
+};
 
-use super::{CancelRequest, Created, Leadership, RunStore, StoreError};
+use super::{Leadership, StoreError};
 use crate::{
     config::LedgerConfig,
-    run::{
-        events::{Event, EventKind},
-        record::{RunRecord, SCHEMA},
-    },
+    run::record::{RunRecord, SCHEMA},
 };
 
 pub(in crate::run) use forget::forget;
@@ -48,6 +47,8 @@ pub(in crate::run) use observer::Observer;
 
 /// Interval at which a leader checks for requests to cancel its runs.
 pub(in crate::run) const CANCEL_LOOK: Duration = Duration::from_millis(500);
+
+type Query<'q> = sqlx::query::Query<'q, Any, AnyArguments>;
 
 /// A ledger of runs, opened by one replica. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -110,17 +111,27 @@ impl Ledger {
         self.inner.database.pool()
     }
 
+    /// Executes a statement and returns the number of rows that it affected.
+    async fn execute(&self, query: Query<'_>) -> Result<u64, Fault> {
+        let done = query.execute(self.pool()).await.map_err(failed)?;
+        Ok(done.rows_affected())
+    }
+
+    async fn rows(&self, query: Query<'_>) -> Result<Vec<AnyRow>, Fault> {
+        query.fetch_all(self.pool()).await.map_err(failed)
+    }
+
+    async fn row(&self, query: Query<'_>) -> Result<Option<AnyRow>, Fault> {
+        query.fetch_optional(self.pool()).await.map_err(failed)
+    }
+
     /// Shows the other replicas that this one is alive.
     ///
     /// # Errors
     /// If the database cannot be written.
     pub(in crate::run) async fn beat(&self) -> Result<(), Fault> {
         let query = "INSERT INTO eval_replicas (id, beat) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET beat = eval_replicas.beat + 1";
-        sqlx::query(query)
-            .bind(self.replica())
-            .execute(self.pool())
-            .await
-            .map_err(failed)?;
+        self.execute(sqlx::query(query).bind(self.replica())).await?;
         Ok(())
     }
 
@@ -129,10 +140,7 @@ impl Ledger {
     /// # Errors
     /// When the database cannot be read.
     pub(in crate::run) async fn beats(&self) -> Result<HashMap<String, i64>, Fault> {
-        let rows = sqlx::query("SELECT id, beat FROM eval_replicas")
-            .fetch_all(self.pool())
-            .await
-            .map_err(failed)?;
+        let rows = self.rows(sqlx::query("SELECT id, beat FROM eval_replicas")).await?;
         rows.iter().map(|row| Ok((text(row, 0)?, number(row, 1)?))).collect()
     }
 
@@ -143,11 +151,7 @@ impl Ledger {
     pub(in crate::run) async fn forget(&self, replicas: &[String]) -> Result<(), Fault> {
         for replica in replicas {
             let query = "DELETE FROM eval_replicas WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM eval_runs WHERE leader = $1 AND active = 1)";
-            sqlx::query(query)
-                .bind(replica)
-                .execute(self.pool())
-                .await
-                .map_err(failed)?;
+            self.execute(sqlx::query(query).bind(replica)).await?;
         }
         Ok(())
     }
@@ -158,7 +162,7 @@ impl Ledger {
     /// When the database cannot be read.
     pub(in crate::run) async fn active(&self) -> Result<Vec<ActiveRun>, Fault> {
         let query = "SELECT id, leader, fence, state FROM eval_runs WHERE active = 1 ORDER BY id";
-        let rows = sqlx::query(query).fetch_all(self.pool()).await.map_err(failed)?;
+        let rows = self.rows(sqlx::query(query)).await?;
         rows.iter()
             .map(|row| {
                 Ok(ActiveRun {
@@ -182,14 +186,15 @@ impl Ledger {
         // replica executes.
         let query = "UPDATE eval_runs SET leader = $1, fence = $2 WHERE id = $3 AND fence = $4 AND active = 1 \
                      RETURNING record, sequence, cancel";
-        let row = sqlx::query(query)
-            .bind(self.replica())
-            .bind(fence)
-            .bind(&run.id)
-            .bind(run.fence)
-            .fetch_optional(self.pool())
-            .await
-            .map_err(failed)?;
+        let row = self
+            .row(
+                sqlx::query(query)
+                    .bind(self.replica())
+                    .bind(fence)
+                    .bind(&run.id)
+                    .bind(run.fence),
+            )
+            .await?;
         let Some(row) = row else {
             return Ok(None);
         };
@@ -207,11 +212,7 @@ impl Ledger {
     /// When the database cannot be read.
     pub(in crate::run) async fn cancelled(&self) -> Result<Vec<(String, String)>, Fault> {
         let query = "SELECT id, cancel FROM eval_runs WHERE active = 1 AND leader = $1 AND cancel IS NOT NULL";
-        let rows = sqlx::query(query)
-            .bind(self.replica())
-            .fetch_all(self.pool())
-            .await
-            .map_err(failed)?;
+        let rows = self.rows(sqlx::query(query).bind(self.replica())).await?;
         rows.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
     }
 
@@ -247,174 +248,6 @@ pub(in crate::run) struct Claim {
     pub cancel: Option<String>,
     /// The right to execute it.
     pub leadership: Box<dyn Leadership>,
-}
-
-/// The runs of a ledger.
-#[derive(Debug, Clone)]
-pub(in crate::run) struct LedgerStore {
-    ledger: Ledger,
-}
-
-impl LedgerStore {
-    pub(in crate::run) fn new(ledger: Ledger) -> Self {
-        Self { ledger }
-    }
-
-    fn pool(&self) -> &sqlx::AnyPool {
-        self.ledger.pool()
-    }
-}
-
-#[tonic::async_trait]
-impl RunStore for LedgerStore {
-    async fn create(&self, record: &RunRecord) -> Result<Created, StoreError> {
-        let request = record.request_id.as_deref().map(request_digest);
-        let query = "INSERT INTO eval_runs (id, request, owner, active, state, ended, leader, fence, record, sequence) \
-                     VALUES ($1, $2, $3, 1, $4, NULL, $5, 1, $6, 0) ON CONFLICT DO NOTHING";
-        let done = sqlx::query(query)
-            .bind(&record.id)
-            .bind(&request)
-            .bind(&record.owner)
-            .bind(state(record))
-            .bind(self.ledger.replica())
-            .bind(written(record)?)
-            .execute(self.pool())
-            .await
-            .map_err(failed)?;
-        if done.rows_affected() == 0 {
-            let before = match &record.request_id {
-                Some(request) => self.by_request(request).await?,
-                None => None,
-            };
-            let before = before.ok_or_else(|| {
-                // Two replicas cannot draw the same random id.
-                Fault::internal("a run that the ledger refused as a repetition is not there")
-            })?;
-            return Ok(Created::Before(before));
-        }
-        let leadership = leadership::LedgerLeadership::new(self.ledger.clone(), record.id.clone(), 1);
-        Ok(Created::New(Box::new(leadership)))
-    }
-
-    async fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
-        let row = sqlx::query("SELECT record FROM eval_runs WHERE id = $1")
-            .bind(id)
-            .fetch_optional(self.pool())
-            .await
-            .map_err(failed)?;
-        row.map(|row| parsed(&text(&row, 0)?)).transpose()
-    }
-
-    async fn page(
-        &self,
-        before: Option<&str>,
-        viewer: Option<&str>,
-        size: usize,
-    ) -> Result<(Vec<RunRecord>, bool), StoreError> {
-        // Every id is smaller than `g`: ids are hexadecimal.
-        let query = "SELECT record FROM eval_runs WHERE id < $1 AND (CAST($2 AS TEXT) IS NULL OR owner = $2) ORDER BY id DESC LIMIT $3";
-        // Row by row, because records contain the texts of suites, which a list does not.
-        let mut rows = sqlx::query(query)
-            .bind(before.unwrap_or("g"))
-            .bind(viewer)
-            .bind(i64::try_from(size.saturating_add(1)).unwrap_or(i64::MAX))
-            .fetch(self.pool());
-        let (mut runs, mut read, mut more) = (Vec::new(), 0, false);
-        while let Some(row) = rows.try_next().await.map_err(failed)? {
-            read += 1;
-            if read > size {
-                more = true;
-                break;
-            }
-            match parsed(&text(&row, 0)?) {
-                Ok(record) => runs.push(record.outline()),
-                Err(error) => tracing::warn!(%error, "a run is left out of the list"),
-            }
-        }
-        Ok((runs, more))
-    }
-
-    async fn ends(&self) -> Result<Vec<(String, Option<Timestamp>)>, StoreError> {
-        let rows = sqlx::query("SELECT id, ended FROM eval_runs ORDER BY id DESC")
-            .fetch_all(self.pool())
-            .await
-            .map_err(failed)?;
-        rows.iter()
-            .map(|row| {
-                let ended: Option<i64> = row.try_get(1).map_err(failed)?;
-                Ok((text(row, 0)?, ended.and_then(|at| Timestamp::from_microsecond(at).ok())))
-            })
-            .collect()
-    }
-
-    async fn by_request(&self, request: &str) -> Result<Option<String>, StoreError> {
-        let row = sqlx::query("SELECT id FROM eval_runs WHERE request = $1")
-            .bind(request_digest(request))
-            .fetch_optional(self.pool())
-            .await
-            .map_err(failed)?;
-        Ok(row.map(|row| text(&row, 0)).transpose()?)
-    }
-
-    async fn file(&self, id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let row = sqlx::query("SELECT content FROM eval_run_files WHERE run = $1 AND name = $2")
-            .bind(id)
-            .bind(name)
-            .fetch_optional(self.pool())
-            .await
-            .map_err(failed)?;
-        row.map(|row| unpacked(&text(&row, 0)?)).transpose()
-    }
-
-    async fn events(&self, id: &str, after: u64) -> Result<Option<Vec<Event>>, StoreError> {
-        let query =
-            "SELECT sequence, time, event FROM eval_run_events WHERE run = $1 AND sequence > $2 ORDER BY sequence";
-        let rows = sqlx::query(query)
-            .bind(id)
-            .bind(i64::try_from(after).unwrap_or(i64::MAX))
-            .fetch_all(self.pool())
-            .await
-            .map_err(failed)?;
-        let events = rows.iter().map(|row| {
-            let kind: EventKind = serde_json::from_str(&text(row, 2)?).map_err(|error| unreadable(&error))?;
-            Ok(Event {
-                sequence: u64::try_from(number(row, 0)?).unwrap_or_default(),
-                time: Timestamp::from_microsecond(number(row, 1)?).unwrap_or_default(),
-                kind,
-            })
-        });
-        Ok(Some(events.collect::<Result<_, StoreError>>()?))
-    }
-
-    async fn request_cancel(&self, id: &str, reason: &str) -> Result<CancelRequest, StoreError> {
-        // The first reason is kept.
-        sqlx::query("UPDATE eval_runs SET cancel = $1 WHERE id = $2 AND active = 1 AND cancel IS NULL")
-            .bind(reason)
-            .bind(id)
-            .execute(self.pool())
-            .await
-            .map_err(failed)?;
-        // A leader that has died must be replaced first.
-        Ok(CancelRequest::Noted(self.ledger.lease() * 2 + CANCEL_LOOK * 4))
-    }
-
-    async fn delete(&self, record: &RunRecord) -> Result<(), StoreError> {
-        let mut transaction = self.pool().begin().await.map_err(failed)?;
-        for statement in [
-            "DELETE FROM eval_runs WHERE id = $1 AND active = 0",
-            "DELETE FROM eval_run_events WHERE run = $1",
-            "DELETE FROM eval_run_looks WHERE run = $1",
-            "DELETE FROM eval_run_files WHERE run = $1",
-        ] {
-            sqlx::query(statement)
-                .bind(&record.id)
-                .execute(&mut *transaction)
-                .await
-                .map_err(failed)?;
-        }
-        transaction.commit().await.map_err(failed)?;
-        Ok(())
-    }
 }
 
 /// The lock of the only process that may use a SQLite file as its ledger; `None` for PostgreSQL.

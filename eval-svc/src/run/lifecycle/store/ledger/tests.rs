@@ -1,17 +1,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use isomer_stubs::postgres::empty_schema;
+use jiff::Timestamp;
 
 use super::*;
 use crate::{
     report::GateReport,
-    run::record::{RecordedLook, RunRequest, RunState},
+    run::{
+        events::{Event, EventKind},
+        lifecycle::store::{Creation, RunPage, RunStore},
+        record::{RecordedLook, RunRequest, RunState},
+    },
 };
 
 /// An empty ledger with two replicas.
 struct Two {
     first: Ledger,
     second: Ledger,
-    store: LedgerStore,
+    store: Ledger,
     _folder: tempfile::TempDir,
 }
 
@@ -20,7 +25,7 @@ impl Two {
         let join = || Ledger::join(database.clone(), Duration::from_secs(15), None);
         let (first, second) = (join().await.unwrap(), join().await.unwrap());
         Self {
-            store: LedgerStore::new(first.clone()),
+            store: first.clone(),
             first,
             second,
             _folder: folder,
@@ -40,8 +45,8 @@ impl Two {
 
     async fn lead(&self, record: &RunRecord) -> Box<dyn Leadership> {
         match self.store.create(record).await.unwrap() {
-            Created::New(leadership) => leadership,
-            Created::Before(id) => panic!("the run is {id}"),
+            Creation::New(leadership) => leadership,
+            Creation::Existing(id) => panic!("the run is {id}"),
         }
     }
 }
@@ -92,13 +97,18 @@ async fn records_are_found(two: &Two) {
     let second = run(None, None);
     let _second = two.lead(&second).await;
     let again = run(Some("nightly"), Some("key:a"));
-    assert!(matches!(store.create(&again).await.unwrap(), Created::Before(id) if id == first.id));
+    assert!(matches!(store.create(&again).await.unwrap(), Creation::Existing(id) if id == first.id));
     assert_eq!(store.by_request("nightly").await.unwrap(), Some(first.id.clone()));
     assert_eq!(store.by_request("other").await.unwrap(), None);
     assert_eq!(store.load(&first.id).await.unwrap().unwrap(), first);
     assert_eq!(store.load("no such").await.unwrap(), None);
 
-    let ids = |page: (Vec<RunRecord>, bool)| (page.0.into_iter().map(|run| run.id).collect::<Vec<_>>(), page.1);
+    let ids = |page: RunPage| {
+        (
+            page.runs.into_iter().map(|run| run.id).collect::<Vec<_>>(),
+            page.has_more,
+        )
+    };
     let page = |before, viewer, size| async move { ids(store.page(before, viewer, size).await.unwrap()) };
     let all = vec![second.id.clone(), first.id.clone()];
     assert_eq!(page(None, None, 10).await, (all, false));
@@ -122,7 +132,7 @@ async fn records_are_found(two: &Two) {
     lead.record_look(&first.id, 1, &look()).await.unwrap();
     assert_eq!(lead.look(&first.id, 1).await.unwrap(), Some(look()));
 
-    assert!(store.ends().await.unwrap().iter().all(|(_, ended)| ended.is_none()));
+    assert!(store.ends().await.unwrap().iter().all(|run| run.ended.is_none()));
     first.state = RunState::Succeeded;
     first.ended = Some(Timestamp::now());
     lead.end(&first, &[]).await.unwrap();
