@@ -140,7 +140,7 @@ mod tests {
         let text = "max_drop=5, of=translation(fr),basis=signed-rank";
         assert_eq!(rule(text).unwrap().text, text);
         let refused = rule("max_dorp=3").unwrap_err();
-        assert!(refused.contains("`max_drop`"), "{refused}");
+        assert!(refused.contains("did you mean `max_drop`?"), "{refused}");
     }
 
     #[test]

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn lines_of_two_kinds_are_refused() {
-        assert!(message("", b"header\n{\"text\": \"a\"}\n").contains("line 2: "));
+        assert!(message("", b"header\n{\"text\": \"a\"}\n").contains("line 2: a JSON object with `text`"));
         assert!(message("", b"{\"text\": \"a\"}\nplain\n").contains("line 2: broken JSON"));
         assert!(message("jsonl", b"plain\n").contains("line 1: broken JSON"));
         // A brace alone does not make a row.
@@ -273,15 +273,15 @@ mod tests {
     #[test]
     fn a_broken_line_is_named() {
         assert!(message("", b"{\"text\": \"a\"}\n{\"text\": ").contains("line 2: broken JSON"));
-        assert!(message("", b"{\"text\": \"a\"}\n{\"txt\": \"b\"}").contains("line 2: field `text`"));
-        assert!(message("", b"{\"text\": 3}").contains("string"));
+        assert!(message("", b"{\"text\": \"a\"}\n{\"txt\": \"b\"}").contains("line 2: field `text` is missing"));
+        assert!(message("", b"{\"text\": 3}").contains("should be a string"));
         assert!(message("", b"ok\n\xff\xfe").contains("line 2: not UTF-8 at byte 1"));
         let folder = tempfile::tempdir().unwrap();
         for name in ["empty", "empty.jsonl", "empty.csv"] {
             let path = folder.path().join(name);
             fs::write(&path, if name == "empty.csv" { "text\n" } else { "" }).unwrap();
             let error = format!("{:?}", read(Some(&path)).unwrap_err());
-            assert!(error.contains("empty"), "{name}: {error}");
+            assert!(error.contains("is empty"), "{name}: {error}");
         }
         let path = folder.path().join("other.csv");
         fs::write(&path, "id,content\n1,a\n").unwrap();

@@ -20,6 +20,7 @@ pub enum PoolingMode {
     LastToken,
 }
 
+// In the order in which sentence-transformers concatenates them.
 isomer_names::names!(PoolingMode {
     Cls = "cls", Max = "max", Mean = "mean", MeanSqrtLen = "mean_sqrt_len_tokens",
     WeightedMean = "weightedmean", LastToken = "lasttoken"

@@ -75,9 +75,9 @@ mod tests {
             assert_eq!(text.parse::<Form>().unwrap().to_string(), text);
         }
         for (text, part) in [
-            ("int4", "`int8`"),
-            ("bm52", "`bm25`"),
-            ("hybird:rrf", "`hybrid`"),
+            ("int4", "did you mean `int8`?"),
+            ("bm52", "did you mean `bm25`?"),
+            ("hybird:rrf", "did you mean `hybrid`?"),
             ("elser", "hybrid:rrf"),
         ] {
             let refused = text.parse::<Form>().unwrap_err();

@@ -57,7 +57,7 @@ impl FromStr for SearchForm {
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(LEXICAL), None, ..) => Ok(Self::Lexical),
             (Some(HYBRID), Some(name), given, None) => {
-                let fusion = Fusion::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| {
+                let fusion = Fusion::named(name).ok_or_else(|| {
                     let close = nearest(name, Fusion::ALL.map(Fusion::name));
                     let hint = close.map_or_else(|| SHAPE.to_owned(), |close| format!("did you mean `{close}`?"));
                     format!("`{name}` is an unknown fusion; {hint}")
@@ -229,7 +229,7 @@ mod tests {
             ("hybrid", "hybrid:rrf"),
             ("bm25:0.5", "hybrid:rrf"),
             ("hybrid:rrf:0.5:0.5", "hybrid:rrf"),
-            ("hybrid:dbfs", "`dbsf`"),
+            ("hybrid:dbfs", "did you mean `dbsf`?"),
         ] {
             let refused = text.parse::<SearchForm>().unwrap_err();
             assert!(refused.contains(part), "{text}: {refused}");

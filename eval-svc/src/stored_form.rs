@@ -271,14 +271,14 @@ mod tests {
         }
         assert_eq!(form("float:256").to_string(), "256");
         for (text, part) in [
-            ("int4", "`int8`"),
+            ("int4", "did you mean `int8`?"),
             ("", "binary:256"),
-            ("float", "encoder itself"),
-            ("0", "dimensions"),
-            ("int8:", "dimensions"),
-            ("int8:-3", "dimensions"),
-            ("256:int8", "unknown form"),
-            ("99999999999", "dimensions"),
+            ("float", "the form of the encoder itself"),
+            ("0", "no valid number of dimensions"),
+            ("int8:", "no valid number of dimensions"),
+            ("int8:-3", "no valid number of dimensions"),
+            ("256:int8", "an unknown form"),
+            ("99999999999", "no valid number of dimensions"),
         ] {
             let refused = text.parse::<StoredForm>().unwrap_err();
             assert!(refused.contains(part), "{text}: {refused}");
@@ -376,7 +376,7 @@ mod tests {
         );
         assert_eq!(form("binary:256").bytes(256), 32);
         assert_eq!(form("binary:9").bytes(9), 2);
-        assert!(form("384").encoder(&source).unwrap_err().contains("384"));
+        assert!(form("384").encoder(&source).unwrap_err().contains("ask for fewer"));
         let trained = Encoder {
             matryoshka_dimensions: vec![128, 256],
             ..source

@@ -3,8 +3,8 @@ generated parts are left out."""
 
 import re
 
-FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
-GENERATED = re.compile(r"<!-- Generated: (\w+)\..*?<!-- End of \1 -->|<!-- Generated\. .*\Z", re.S)
+FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[^\n`]*)\n(?P<text>.*?)^ *```", re.M | re.S)
+GENERATED_PART = re.compile(r"<!-- Generated: (\w+)\..*?<!-- End of \1 -->|<!-- Generated\. .*\Z", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 ITEM = re.compile(r"^\s*(?:[*+-]|\d+\.)\s+")
 CODE = re.compile(r"`[^`]*`")
@@ -20,7 +20,7 @@ def blank(match):
 
 def paragraphs(text):
     """Runs of text without a break: the number of the first line, and the words."""
-    for pattern in (FENCE, GENERATED, COMMENT):
+    for pattern in (FENCE, GENERATED_PART, COMMENT):
         text = pattern.sub(blank, text)
     begin, words = 0, []
     for at, line in enumerate([*text.split("\n"), ""], 1):
@@ -41,7 +41,7 @@ def sentences(text):
         codes = CODE.findall(words)
         for sentence in END.split(LINK.sub(r"\1", CODE.sub("`", words))):
             if len(WORD.findall(sentence)) > 2:
-                yield at, re.sub("`", lambda _: codes.pop(0), sentence)
+                yield at, re.sub("`", lambda _: codes.pop(0) if codes else "`", sentence)
             else:
                 del codes[: sentence.count("`")]
 

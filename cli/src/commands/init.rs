@@ -48,10 +48,10 @@ pub(super) fn run(session: &Session, args: &InitArgs) -> Result<ExitCode, Failur
     let named = args.task.as_deref().map(str::parse::<TaskType>).transpose();
     let task = named.map_err(|error| Failure::usage(format!("--task: {error}")))?;
     let fields: BTreeMap<String, String> = fields(&args.fields)?.into_iter().collect();
-    let candidate: Vec<Candidate> = (args.data.iter())
+    let candidates: Vec<Candidate> = (args.data.iter())
         .map(|path| read(path, task, &args.split, &fields))
         .collect::<Result<_, _>>()?;
-    let text = suite(args, &fields, &candidate)?;
+    let text = suite(args, &fields, &candidates)?;
     let folder = args.out.parent().unwrap_or(Path::new(""));
     Suite::parse(&text, "suite.toml", Some(folder)).map_err(|error| Failure::usage(error.to_string()))?;
     if !folder.as_os_str().is_empty() {
@@ -60,8 +60,8 @@ pub(super) fn run(session: &Session, args: &InitArgs) -> Result<ExitCode, Failur
     std::fs::write(&args.out, text).map_err(|error| write_failure(&args.out.display().to_string(), &error))?;
     let mut out = std::io::stdout().lock();
     match session.global.format {
-        Format::Json => writeln!(out, "{}", as_json(args, &candidate)),
-        Format::Text => write!(out, "{}", as_text(args, &candidate)),
+        Format::Json => writeln!(out, "{}", as_json(args, &candidates)),
+        Format::Text => write!(out, "{}", as_text(args, &candidates)),
     }
     .map_err(|error| stdout_failure(&error))?;
     Ok(ExitCode::SUCCESS)
@@ -141,7 +141,7 @@ fn gate(gate: &Gate) -> String {
     text
 }
 
-fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, candidate: &[Candidate]) -> Result<String, Failure> {
+fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, candidates: &[Candidate]) -> Result<String, Failure> {
     let mut text = format!(
         "# Made by `isomer init`. `isomer suite keys` prints every key.\n\
          name = {}\n\
@@ -159,7 +159,7 @@ fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, candidate: &[Candid
         )
     );
     let mut names: Vec<&str> = Vec::new();
-    for one in candidate {
+    for one in candidates {
         let path = place(&one.path, &args.out);
         let path = path.to_str().ok_or_else(|| {
             Failure::usage(format!(
@@ -203,9 +203,9 @@ fn place(data: &Path, out: &Path) -> PathBuf {
     data.strip_prefix(&folder).map_or_else(|_| data.clone(), Path::to_owned)
 }
 
-fn as_text(args: &InitArgs, candidate: &[Candidate]) -> String {
+fn as_text(args: &InitArgs, candidates: &[Candidate]) -> String {
     let mut text = String::new();
-    for one in candidate {
+    for one in candidates {
         text.push_str(&format!(
             "{}: {}, {} rows",
             one.path.display(),
@@ -230,7 +230,7 @@ fn as_text(args: &InitArgs, candidate: &[Candidate]) -> String {
     text
 }
 
-fn as_json(args: &InitArgs, candidate: &[Candidate]) -> serde_json::Value {
+fn as_json(args: &InitArgs, candidates: &[Candidate]) -> serde_json::Value {
     let dataset = |one: &Candidate| {
         json!({
             "path": one.path,
@@ -239,7 +239,7 @@ fn as_json(args: &InitArgs, candidate: &[Candidate]) -> serde_json::Value {
             "other_tasks": one.others.iter().map(|task| task.name()).collect::<Vec<_>>(),
         })
     };
-    json!({ "suite": args.out, "datasets": candidate.iter().map(dataset).collect::<Vec<_>>() })
+    json!({ "suite": args.out, "datasets": candidates.iter().map(dataset).collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
@@ -319,7 +319,7 @@ mod tests {
             assert!(message.contains(&format!("  {}: ", task.name())), "{message}");
         }
         assert!(
-            message.contains("text_a, text_b, gold") && message.contains("--field"),
+            message.contains("the row has text_a, text_b, gold") && message.contains("--field"),
             "{message}"
         );
         let missing = read(&home.path().join("none"), None, "test", &BTreeMap::new()).unwrap_err();
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(candidate.task, TaskType::Classification);
         let shown = as_text(&args(home.path(), &[""]), &[candidate]);
         assert!(
-            shown.contains("classification, 20 rows") && shown.contains("absolute"),
+            shown.contains("classification, 20 rows") && shown.contains("absolute path"),
             "{shown}"
         );
     }

@@ -155,7 +155,10 @@ mod tests {
         let address = closed.local_addr().unwrap();
         let target = Target::Port(address.to_string());
         let failure = usable("tcp://here", &target, soon(1)).await.unwrap_err();
-        assert!(format!("{failure:?}").contains("tcp://here"), "{failure:?}");
+        assert!(
+            format!("{failure:?}").contains("tcp://here cannot be used yet"),
+            "{failure:?}"
+        );
         let opening = async {
             sleep(Duration::from_millis(700)).await;
             closed.listen(8).unwrap()
@@ -172,7 +175,7 @@ mod tests {
         config.database.url = Secret::new(path.clone());
         let target = |config: &IsomerConfig| Target::Database(Box::new(config.clone()));
         let failure = usable("database", &target(&config), soon(1)).await.unwrap_err();
-        assert!(format!("{failure:?}").contains("key"), "{failure:?}");
+        assert!(format!("{failure:?}").contains("no key in it"), "{failure:?}");
         config.access.mode = Mode::Open;
         usable("database", &target(&config), soon(5)).await.unwrap();
 

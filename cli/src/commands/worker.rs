@@ -173,9 +173,9 @@ mod tests {
         let expected = BTreeMap::from([(Kind::Transform, 4), (Kind::Encode, 1)]);
         assert_eq!(read(&["transform=4", "encode"]).unwrap(), expected);
         for (given, says) in [
-            (&["encod=1"][..], "`encode`"),
-            (&["encode=0"], "units"),
-            (&["encode=x"], "units"),
+            (&["encod=1"][..], "did you mean `encode`"),
+            (&["encode=0"], "how many units"),
+            (&["encode=x"], "how many units"),
             (&["encode=1", "encode=2"], "twice"),
         ] {
             let error = read(given).unwrap_err();

@@ -351,7 +351,7 @@ impl Client {
         let mut batching = self.batching;
         batching.bounds.items = most_items(encoder.max_batch_items, batching.bounds.items);
         let calls = self.calls.clone();
-        let expected = request.clone();
+        let first = request.clone();
         let work = move |inputs| {
             let calls = calls.clone();
             let request = EncodeRequest {
@@ -370,7 +370,7 @@ impl Client {
         Ok(Call {
             encoder,
             checker,
-            request: expected,
+            request: first,
             answers: ordered(inputs, size, batching, work),
         })
     }

@@ -96,7 +96,7 @@ impl StoreConfig {
                 .map_err(|()| refused("is not a path of this machine".to_owned()));
         }
         match Vendor::of(url.scheme()) {
-            Some(_) if url.host_str().is_none_or(str::is_empty) => Err(refused("bucket".to_owned())),
+            Some(_) if url.host_str().is_none_or(str::is_empty) => Err(refused("does not name a bucket".to_owned())),
             Some(vendor) => Ok(Location::Bucket(vendor, url)),
             None => Err(refused(format!(
                 "begins with `{}://`, which is not a store",
@@ -186,7 +186,7 @@ mod tests {
         );
         for (url, says) in [
             ("redis://h", "redis"),
-            ("s3://", "bucket"),
+            ("s3://", "does not name a bucket"),
             ("s3://me:pw@b", "password"),
         ] {
             let error = of(url).validate().unwrap_err();

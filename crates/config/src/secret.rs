@@ -161,7 +161,7 @@ mod tests {
         let error = serde_json::from_value::<Secret>(json!({"file": file.path()}))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("empty"), "{error}");
+        assert!(error.contains("is empty"), "{error}");
     }
 
     #[test]

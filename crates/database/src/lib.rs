@@ -289,7 +289,7 @@ mod tests {
             std::fs::write(&path, content).unwrap();
             let fault = Database::open(path.to_str().unwrap()).await.unwrap_err();
             assert_eq!(fault.reason, "DATABASE", "{name}: {fault}");
-            assert!(fault.message.contains(name), "{fault}");
+            assert!(fault.message.contains("is not a database"), "{name}: {fault}");
         }
     }
 

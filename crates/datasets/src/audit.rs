@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(audit.leak(), Some(0.4));
         let notes = dataset.notes().join("\n");
         assert!(
-            notes.contains("2 of 5 test rows") && notes.contains("two labels"),
+            notes.contains("2 of 5 test rows") && notes.contains("1 texts of test rows have two labels"),
             "{notes}"
         );
     }
@@ -186,6 +186,6 @@ mod tests {
         let dataset = loaded(TaskType::Sts, &[("test.jsonl", rows)], LoadOptions::default());
         assert_eq!(dataset.audit().leak(), None);
         assert_eq!(dataset.audit().empty, 1);
-        assert!(dataset.notes().join("\n").contains("1 texts"));
+        assert!(dataset.notes().join("\n").contains("1 texts are empty"));
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     fn an_endless_line_is_not_read_to_its_end() {
         let mut buffer = Vec::new();
         let error = read_line(&mut io::BufReader::new(io::repeat(b'x')), &mut buffer).unwrap_err();
-        assert!(error.to_string().contains(&LONGEST_LINE.to_string()), "{error}");
+        assert!(error.to_string().contains("longer than"), "{error}");
         assert!(buffer.len() <= LONGEST_LINE + 1);
         let mut reader = &b"one\ntwo"[..];
         for line in ["one\n", "two", ""] {

@@ -182,7 +182,12 @@ mod tests {
     fn a_retrieval_subset_of_two_languages_is_never_guessed_at() {
         let sides = named(TaskType::Retrieval, "de-en");
         assert_eq!(sides, Sides::Unassigned);
-        assert!(sides.note(Some("de-en")).unwrap().contains("`de-en`"));
+        assert!(
+            sides
+                .note(Some("de-en"))
+                .unwrap()
+                .contains("`de-en` names two languages")
+        );
         let options = LoadOptions {
             languages: vec!["en".to_owned(), "de".to_owned()],
             ..LoadOptions::default()

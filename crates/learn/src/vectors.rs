@@ -67,7 +67,7 @@ pub fn first_not_finite(values: &[f32]) -> Option<usize> {
     Some(first + within)
 }
 
-/// Rows of a [`FiniteMatrix`] matrix, or of a part of one.
+/// Rows of a [`FiniteMatrix`], or of a part of one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vectors<'a> {
     data: &'a [f32],

@@ -128,7 +128,11 @@ fn missing_and_unusable_metadata_is_named() {
         ),
         ("tokenizer.ggml.pre", Value::String("klingon".into()), "`klingon`"),
         ("tokenizer.ggml.eos_token_id", Value::U32(9999), "not below"),
-        ("llama.block_count", Value::String("two".into()), "whole number"),
+        (
+            "llama.block_count",
+            Value::String("two".into()),
+            "expected a whole number",
+        ),
         ("llama.attention.head_count_kv", Value::U32(3), "evenly"),
         ("llama.rope.scaling.type", Value::String("yarn".into()), "`yarn`"),
         ("llama.expert_count", Value::U32(8), "mixtures"),

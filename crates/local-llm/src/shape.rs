@@ -64,7 +64,7 @@ impl Shape {
     pub(crate) fn read(file: &GgufFile) -> Result<Self, LocalError> {
         let key = "general.architecture";
         let name = required(key, file.find_text(key)?)?;
-        let Some(architecture) = Architecture::ALL.into_iter().find(|known| known.name() == name) else {
+        let Some(architecture) = Architecture::named(name) else {
             return Err(LocalError::BadValue {
                 key: key.to_owned(),
                 message: format!(

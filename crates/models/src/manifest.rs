@@ -97,12 +97,12 @@ impl Manifest {
                 path,
             });
         }
+        let root = self.root(folder);
         let of_weights = weights
             .iter()
             .map(|name| {
                 let note = self.files.iter().find(|note| note.path == *name);
-                let path = || self.root(folder).join(name);
-                let note = note.ok_or_else(|| ModelError::PathMissing { path: path() })?;
+                let note = note.ok_or_else(|| ModelError::PathMissing { path: root.join(name) })?;
                 Ok((name.clone(), note.sha256.clone()))
             })
             .collect::<Result<Vec<_>, ModelError>>()?;

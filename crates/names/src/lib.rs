@@ -1,7 +1,8 @@
 //! Names of the values of enums, written once.
 
-/// Declares the names of an enum's values: `ALL` has the values in braces, in order, and `name`
-/// gives the name of each. Values after the braces are in no list that a user chooses from.
+/// Declares the names of an enum's values: `ALL` has the values in braces, in order, `name` gives
+/// the name of each, and `named` finds one of `ALL`. Values after the braces are in no list that a
+/// user chooses from.
 #[macro_export]
 macro_rules! names {
     ($kind:ty { $($listed:ident = $name:literal),+ } $($other:ident = $other_name:literal),*) => {
@@ -15,6 +16,12 @@ macro_rules! names {
                     $(Self::$listed => $name,)+
                     $(Self::$other => $other_name,)*
                 }
+            }
+
+            /// The value of this name among ALL.
+            #[allow(dead_code, reason = "not every list is read by name")]
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
             }
         }
     };
@@ -39,6 +46,14 @@ mod tests {
         assert_eq!(
             [Side::Left, Side::Right, Side::Neither].map(Side::name),
             ["left", "right", "neither"]
+        );
+    }
+
+    #[test]
+    fn only_a_value_of_the_list_is_found_by_its_name() {
+        assert_eq!(
+            ["left", "right", "neither", "Left", ""].map(Side::named),
+            [Some(Side::Left), Some(Side::Right), None, None, None]
         );
     }
 }

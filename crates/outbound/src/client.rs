@@ -186,7 +186,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = trusting(builder(), file.path()).unwrap_err();
         assert_eq!((error.field, error.file.as_path()), ("ca_file", file.path()));
-        assert!(error.to_string().contains("certificate"), "{error}");
+        assert!(error.to_string().contains("no certificate"), "{error}");
         let missing = ClientTls {
             ca_file: Some("nowhere.pem".into()),
             ..ClientTls::default()

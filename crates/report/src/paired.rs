@@ -5,7 +5,7 @@ use crate::{
     diff::{Right, ScoredItems, overlaps},
     evidence::Evidence,
     metric::overlap::PERSISTENCE,
-    profile::{DatasetItems, Figure, Grid, clusters, shares},
+    profile::{DatasetItems, EncoderPair, Figure, Grid, clusters, shares},
     stats::gate::{
         bounded::Range,
         items::{Evidence as StratumEvidence, Stratum},
@@ -58,11 +58,10 @@ impl Outcome {
     }
 }
 
-/// A figure of an encoder that is compared with the baseline's; both by position.
+/// A figure of an encoder that is compared with the baseline's.
 #[derive(Debug, Clone, Copy)]
 pub struct PairedComparison {
-    pub encoder: usize,
-    pub baseline: usize,
+    pub encoders: EncoderPair,
     pub quantity: PairedQuantity,
     pub figure: Figure,
 }
@@ -102,11 +101,8 @@ pub fn paired_strata(
             let of = |why: String| format!("{}: {why}", grid.datasets[d]);
             let own = items.get(d).ok_or_else(|| of("its items are not known".to_owned()))?;
             let values = values(comparison.quantity, &terms, own.clusters.len(), |side, texts| {
-                let encoder = if side == 0 {
-                    comparison.baseline
-                } else {
-                    comparison.encoder
-                };
+                let EncoderPair { encoder, baseline } = comparison.encoders;
+                let encoder = if side == 0 { baseline } else { encoder };
                 outcome(encoder, d, texts)
             });
             let values = values.map_err(of)?;
@@ -215,8 +211,10 @@ mod tests {
             accepted: Vec::new(),
         };
         let comparison = PairedComparison {
-            encoder: 1,
-            baseline: 0,
+            encoders: EncoderPair {
+                encoder: 1,
+                baseline: 0,
+            },
             quantity: what,
             figure,
         };
@@ -283,7 +281,7 @@ mod tests {
             ..search(|_| 1, encoder as u32)
         };
         let why = strata(PairedQuantity::NegativeFlips, Figure::Total, without).unwrap_err();
-        assert!(why.starts_with("x: ") && why.contains("lists"), "{why}");
+        assert!(why.starts_with("x: its result lists are not kept"), "{why}");
         assert!(strata(PairedQuantity::Overlap, Figure::Total, without).is_err());
         // In a corpus of ten, every two lists share all of the first ten documents.
         for what in [PairedQuantity::NegativeFlips, PairedQuantity::Overlap] {
@@ -292,13 +290,13 @@ mod tests {
                 found.lists.as_mut().unwrap().corpus = 10;
                 found
             });
-            assert!(small.unwrap_err().contains("10 documents"), "{what:?}");
+            assert!(small.unwrap_err().contains("corpus has 10 documents"), "{what:?}");
         }
         let shallow = strata(PairedQuantity::Overlap, Figure::Total, |_, _| {
             let mut found = search(|_| 1, 0);
             found.lists.as_mut().unwrap().depth = 5;
             found
         });
-        assert!(shallow.unwrap_err().contains("5 documents"));
+        assert!(shallow.unwrap_err().contains("5 documents of each query are kept"));
     }
 }

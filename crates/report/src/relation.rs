@@ -122,7 +122,7 @@ mod tests {
             Some("every text is rated 5: no correlation is defined")
         );
         let still = relate(&[0.0; 24], &RATINGS);
-        assert!(still.note.unwrap().contains("equally"));
+        assert!(still.note.unwrap().contains("equally far"));
     }
 
     #[test]

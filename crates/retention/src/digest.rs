@@ -99,7 +99,7 @@ impl Kind {
     pub(crate) fn of(name: &str) -> Option<(Self, Digest)> {
         let mut parts = name.split('/');
         let folder = parts.next()?;
-        let kind = Self::ALL.into_iter().find(|kind| kind.name() == folder)?;
+        let kind = Self::named(folder)?;
         if kind.has_classes() {
             parts.next()?;
         }

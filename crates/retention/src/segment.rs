@@ -96,7 +96,7 @@ mod tests {
         );
         for (bytes, says) in [
             (&bytes[..bytes.len() - 1], "cut"),
-            (b"{}", "header"),
+            (b"{}", "no header"),
             (b"{}\n", "format"),
             (b"{\"format\":\"isomer.digests/2\"}\n", "isomer.digests/2"),
         ] {

@@ -2,7 +2,7 @@
 //!
 //! axum clones a route for every request, and [`axum::middleware::from_fn`] clones it again at
 //! every layer. Each clone copies all inner layers, so n layers cost about n² clones, each with an
-//! allocation and a copy of the layer's state. Cloning a [`WrappedService`] service increments two
+//! allocation and a copy of the layer's state. Cloning a [`WrappedService`] increments two
 //! reference counts.
 
 use std::{

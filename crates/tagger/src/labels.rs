@@ -12,13 +12,6 @@ macro_rules! tag_set {
 
         isomer_names::names!($name { $($variant = $text),* });
 
-        impl $name {
-            /// The tag with this name.
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|tag| tag.name() == name)
-            }
-        }
-
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(self.name())

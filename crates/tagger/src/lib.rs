@@ -88,7 +88,7 @@ impl Tagger {
         let pos_tags = pos
             .tags()
             .iter()
-            .map(|name| Pos::parse(name).ok_or_else(|| ModelError::UnknownTag(name.clone())))
+            .map(|name| Pos::named(name).ok_or_else(|| ModelError::UnknownTag(name.clone())))
             .collect::<Result<_, _>>()?;
         let entity_tags = entities
             .tags()
@@ -143,8 +143,8 @@ impl Bio {
     fn parse(name: &str) -> Option<Self> {
         match name.split_once('-') {
             None if name == "O" => Some(Self::Outside),
-            Some(("B", label)) => EntityLabel::parse(label).map(Self::Begin),
-            Some(("I", label)) => EntityLabel::parse(label).map(Self::Inside),
+            Some(("B", label)) => EntityLabel::named(label).map(Self::Begin),
+            Some(("I", label)) => EntityLabel::named(label).map(Self::Inside),
             _ => None,
         }
     }

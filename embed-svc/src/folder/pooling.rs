@@ -81,8 +81,8 @@ fn modes(file: &Path, config: &Value) -> Result<Vec<PoolingMode>, EmbedError> {
             _ => Vec::new(),
         };
         let modes: Vec<_> = names
-            .iter()
-            .map(|name| PoolingMode::ALL.into_iter().find(|mode| mode.name() == *name))
+            .into_iter()
+            .map(PoolingMode::named)
             .collect::<Option<_>>()
             .unwrap_or_default();
         return if modes.is_empty() {

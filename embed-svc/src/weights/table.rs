@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(table.row(21).unwrap(), row(21), "was read before, with row 20");
         let error = table.row(ROWS - 1).unwrap_err().to_string();
         assert!(
-            error.contains("model.safetensors") && error.contains("written"),
+            error.contains("model.safetensors") && error.contains("was written to"),
             "{error}"
         );
         // A file that replaces it is a different file.

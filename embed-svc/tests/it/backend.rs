@@ -150,5 +150,8 @@ async fn a_service_refuses_a_backend_that_lacks_its_arithmetic() {
         .err()
         .unwrap();
     assert!(matches!(&error, isomer_embed::EmbedError::Config(error) if error.field() == "embed.backend"));
-    assert!(error.to_string().contains("\"kernels\""), "{error}");
+    assert!(
+        error.to_string().contains("give embed.backend = \"kernels\""),
+        "{error}"
+    );
 }

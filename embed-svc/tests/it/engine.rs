@@ -218,7 +218,7 @@ async fn a_panic_fails_its_batch_and_nothing_else() {
         // An id beyond the table: requests are validated before they get here.
         let beyond = vec![vec![1_000_000u32].into()];
         let error = engine.encode(beyond, Priority::Interactive, None).await.unwrap_err();
-        assert!(error.to_string().contains("panicked"), "{error}");
+        assert!(error.to_string().contains("panicked on a batch"), "{error}");
         let good: Vec<_> = texts(round).into_iter().map(Into::into).collect();
         let answer = engine.encode(good, Priority::Interactive, None).await.unwrap();
         assert_eq!(answer.outputs.text_vectors, model.encode(&texts(round)).unwrap());

@@ -270,8 +270,8 @@ fn text_files_that_hold_no_vectors_are_refused_by_line() {
             .expect("must be refused")
             .to_string()
     };
-    assert!(refusal(b"").contains("vectors"));
-    assert!(refusal(b"2 3\n").contains("vectors"));
+    assert!(refusal(b"").contains("no vectors"));
+    assert!(refusal(b"2 3\n").contains("no vectors"));
     assert!(refusal(b"a 1 2\nb 1 x\n").contains("line 2: `x`"));
     assert!(refusal(b"a 1 2\nb \xff 3\n").contains("line 2"));
     fs::write(&file, "2 3\na 1 2 3 \nb -1e-3 nan 1\n").unwrap();

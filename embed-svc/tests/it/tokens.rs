@@ -198,7 +198,11 @@ async fn a_prompt_is_bounded_by_itself_and_with_all_texts() {
     let fault = harness.refuse(with((256 << 10) + 1, 1)).await;
     assert_eq!(fault.field.as_deref(), Some("literal_prompt"));
     let fault = harness.refuse(with(200 << 10, 200)).await;
-    assert!(fault.message.contains("40960000 bytes"), "{}", fault.message);
+    assert!(
+        fault.message.contains("40960000 bytes with 200 texts"),
+        "{}",
+        fault.message
+    );
     assert_eq!(harness.encode(with(20, 200)).await.embeddings.unwrap().rows, 200);
 }
 

@@ -24,30 +24,24 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
-/// A rule's values on a data set for an encoder, one per seed.
-struct RuleValues {
-    values: Vec<f64>,
-    /// Whether they are drops already.
-    are_drops: bool,
-}
-
-fn values(case: RuleCase<'_>, encoder: usize, dataset: usize) -> Result<RuleValues, String> {
-    let RuleCase { grid, look, rule, .. } = case;
+/// A rule's values on a data set, one per seed.
+fn values(case: RuleCase<'_>, dataset: usize) -> Result<Vec<f64>, String> {
+    let RuleCase {
+        grid,
+        look,
+        encoder,
+        rule,
+        ..
+    } = case;
     if rule.rule.texts == Texts::All {
-        return Ok(RuleValues {
-            values: scores(grid, encoder, dataset, rule.quantity, look.seeds),
-            are_drops: false,
-        });
+        return Ok(scores(grid, encoder, dataset, rule.quantity, look.seeds));
     }
     let position = rule.datasets.iter().position(|own| *own == dataset);
-    match (look.subsets.get(&(encoder, case.position)), position) {
+    match (look.subsets.get(&case.key()), position) {
         (Some(Ok(all)), Some(position)) => {
             let mut values = all.get(position).cloned().unwrap_or_default();
             values.truncate(look.seeds);
-            Ok(RuleValues {
-                values,
-                are_drops: rule.is_drop(),
-            })
+            Ok(values)
         }
         (Some(Err(why)), _) => Err(why.clone()),
         _ => Err("the items whose texts it looks at are not known".to_owned()),
@@ -65,11 +59,12 @@ pub(super) fn observations(case: RuleCase<'_>, datasets: &[usize]) -> Result<Vec
     let mut all = Vec::with_capacity(datasets.len());
     for &dataset in datasets {
         let name = &grid.datasets[dataset];
-        let RuleValues { values: own, are_drops } = values(case, encoder, dataset)?;
+        let own = values(case, dataset)?;
         let original = grid.original[encoder][dataset];
         let series: Vec<f64> = match rule.rule.limit.measure() {
             Measure::Score | Measure::Separation => own,
-            Measure::Drop if are_drops => own,
+            // On a subset of the rewrites, the values are drops already.
+            Measure::Drop if rule.rule.texts != Texts::All => own,
             Measure::Drop => own.iter().map(|score| original - score).collect(),
             Measure::DropPercent => {
                 if original <= 0.0 {
@@ -87,7 +82,11 @@ pub(super) fn observations(case: RuleCase<'_>, datasets: &[usize]) -> Result<Vec
                 let Some(baseline) = case.gate.baseline else {
                     return Err("no baseline encoder was named".to_owned());
                 };
-                let other = values(case, baseline, dataset)?.values;
+                let of_baseline = RuleCase {
+                    encoder: baseline,
+                    ..case
+                };
+                let other = values(of_baseline, dataset)?;
                 own.iter().zip(other).map(|(own, other)| own - other).collect()
             }
         };

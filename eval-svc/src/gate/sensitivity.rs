@@ -37,7 +37,7 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     if of == SEPARATION {
         return Ok(None);
     }
-    if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == of) {
+    if let Some(kind) = Kind::named(of) {
         return Ok(Some(kind));
     }
     let mut known = vec![SEPARATION];

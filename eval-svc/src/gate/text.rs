@@ -138,19 +138,19 @@ mod tests {
         assert_eq!(refused("max_drop=three"), "`max_drop` should be a number, is `three`");
         assert_eq!(refused("max_drop=nan"), "`max_drop` should be a number, is `nan`");
         for (text, part) in [
-            ("of=length", "limit"),
-            ("", "limit"),
-            ("max_drop=3,margin=1", "`margin`"),
+            ("of=length", "names no limit"),
+            ("", "names no limit"),
+            ("max_drop=3,margin=1", "`margin` is a second limit"),
             ("max_drop=3,max_drop=4", "twice"),
-            ("max_drop=3,basis=pont", "`point`"),
-            ("max_drop=3,basis=betting", "`betting`"),
-            ("max_drop=3,task=stss", "`sts`"),
-            ("max_drop=3,unit=row", "`row`"),
-            ("max_drop=3,texts=some", "`some`"),
-            ("max_drop=3,when=baseline", "`when`"),
+            ("max_drop=3,basis=pont", "did you mean `point`?"),
+            ("max_drop=3,basis=betting", "unknown basis `betting`"),
+            ("max_drop=3,task=stss", "did you mean `sts`?"),
+            ("max_drop=3,unit=row", "unknown unit `row`"),
+            ("max_drop=3,texts=some", "unknown choice of texts `some`"),
+            ("max_drop=3,when=baseline", "unknown key `when`"),
             ("max_drop 3", "KEY=VALUE"),
-            ("max_drop=3,of=", "`of`"),
-            ("max_drop=-1", "0 to 200"),
+            ("max_drop=3,of=", "`of` has no value"),
+            ("max_drop=-1", "`max_drop` is -1, should be 0 to 200"),
             ("max_drop=3,max_cut=2", "`max_cut`"),
         ] {
             assert!(refused(text).contains(part), "{text}: {}", refused(text));

@@ -596,16 +596,7 @@ mod tests {
             ..rewrites(&counts)
         };
         let leak = |datasets: &[usize]| {
-            let found = {
-                let facts = &facts;
-                let seeds = 1;
-                shares(
-                    &rule(Quantity::Original),
-                    0,
-                    &columns(),
-                    CoveredTexts { facts, datasets, seeds },
-                )
-            };
+            let found = of(Quantity::Original, &facts, datasets, 1);
             found.known.get(&ValidityLimit::MaxLeak).copied()
         };
         assert_eq!(

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn settings_of_a_judge_that_nobody_names_are_a_mistake() {
         let complaint = judge(None, Some(20), &[]).settled().unwrap_err();
-        assert!(complaint.contains("20 texts"), "{complaint}");
+        assert!(complaint.contains("a sample of 20 texts"), "{complaint}");
         assert!(
             judge(None, None, &[Scale::Quality])
                 .settled()

@@ -221,8 +221,8 @@ mod tests {
         assert_eq!(read(&["typos", "none"]).unwrap()[1].name_of("e"), "e+prompt:none");
         let (position, message) = read(&["none", "typo"]).unwrap_err();
         assert_eq!(position, 1);
-        assert!(message.contains("`typos`"), "{message}");
-        assert!(read(&["xyz"]).unwrap_err().1.contains("none, "));
+        assert!(message.contains("did you mean `typos`?"), "{message}");
+        assert!(read(&["xyz"]).unwrap_err().1.contains("use one of none, "));
         assert_eq!(
             read(&["none", "all"]).unwrap_err(),
             (1, "`none` is named twice".to_owned())

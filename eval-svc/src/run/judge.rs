@@ -268,8 +268,18 @@ impl Rater<'_> {
     /// Rates the pairs of an order and returns the ratings in their order.
     async fn rate(&mut self, order: RatingOrder<'_>) -> Result<Vec<Rating>, RunError> {
         let Self { inputs, judge, meter } = self;
-        let (context, layout, progress) = (inputs.context, inputs.layout, inputs.progress);
-        let (base, what, pairs) = (order.base, order.what, order.pairs);
+        let Inputs {
+            context,
+            layout,
+            progress,
+            ..
+        } = *inputs;
+        let RatingOrder {
+            base,
+            what,
+            pairs,
+            counted,
+        } = order;
         meter.detail(&what);
         progress.report(meter);
         let failed = |fault: Fault| RunError::Transform {
@@ -337,7 +347,7 @@ impl Rater<'_> {
                 )));
             }
             count(progress, |counters| {
-                if order.counted {
+                if counted {
                     counters.ratings_made += counts.known - counts.cached;
                     counters.ratings_cached += counts.cached;
                     counters.ratings_missing += counts.missing;

@@ -1,6 +1,7 @@
 //! Runs: plan → transform → encode → score → judge → separate → decide → report, on a background
-//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one. It
-//! receives the texts and encoders that all stages share, and its own part of the plan.
+//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one. The
+//! stages up to the judge receive the shared parts and their own part. Decisions and report read
+//! the plan in the results.
 //!
 //! Each finished unit is stored on disk.
 //!

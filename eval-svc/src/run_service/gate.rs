@@ -70,7 +70,7 @@ fn filled(text: String) -> Option<String> {
 fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
     let field = format!("gate.rules[{position}]");
     let path = |key: &str| format!("spec.{field}.{key}");
-    let location = RuleLocation {
+    let place = RuleLocation {
         origin: String::new(),
         field: field.clone(),
     };
@@ -82,10 +82,7 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         let rule: Rule = text
             .parse()
             .map_err(|message: String| Fault::invalid(path("text"), message))?;
-        return Ok(Rule {
-            place: location,
-            ..rule
-        });
+        return Ok(Rule { place, ..rule });
     }
     let limit = rule.limit.as_ref().and_then(proto::gate_rule::Limit::parts);
     let limit = limit.and_then(|(name, value)| Some(RuleLimit::new(RuleKind::named(name)?, value)));
@@ -120,7 +117,7 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         form: None,
         basis: read::<proto::GateBasis, _>(&path("basis"), rule.basis, &Basis::ALL, Basis::name)?,
         unit: read::<proto::GateUnit, _>(&path("unit"), rule.unit, &Unit::ALL, Unit::name)?,
-        place: location,
+        place,
     })
 }
 
@@ -225,11 +222,8 @@ mod tests {
             let given: Rule = format!("{}={},name=n", kind.name(), (low + high) / 2.0)
                 .parse()
                 .unwrap();
-            let location = rule(0, text("max_drop=1")).unwrap().place;
-            let given = Rule {
-                place: location,
-                ..given
-            };
+            let place = rule(0, text("max_drop=1")).unwrap().place;
+            let given = Rule { place, ..given };
             let message = proto_rule(&given);
             assert_ne!(message.limit.is_some(), !message.text.is_empty(), "{}", kind.name());
             assert_eq!(rule(0, message).unwrap(), given);

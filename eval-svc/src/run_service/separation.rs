@@ -15,7 +15,7 @@ pub(super) fn separation(separation: Option<proto::Separation>) -> Result<Separa
     }
     let mut kinds = Vec::with_capacity(separation.kinds.len());
     for (i, name) in separation.kinds.iter().enumerate() {
-        let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
+        let Some(kind) = Kind::named(name) else {
             let known = Kind::ALL.map(Kind::name).join(", ");
             let field = format!("spec.separation.kinds[{i}]");
             return Err(

@@ -16,7 +16,7 @@ pub(crate) const RESOLUTION: f64 = 1e-6;
 pub(crate) struct Triple {
     /// x.
     pub(crate) text: u32,
-    /// The text that x counts as; see [`super::Changed::counts_as`].
+    /// The text that x counts as; see [`super::TextCopies::counts_as`].
     pub(crate) counts_as: u32,
     /// x+.
     pub(crate) rewrite: u32,

@@ -114,7 +114,7 @@ fn task(section: &Section<'_>, source: &DatasetSource) -> Result<TaskType, Suite
         return known.ok_or_else(|| section.missing("task", "the kind of task, e.g. task = \"sts\""));
     };
     let names: Vec<&str> = TaskType::ALL.iter().map(|task| task.name()).collect();
-    let Some(kind) = TaskType::ALL.into_iter().find(|kind| kind.name() == named.value) else {
+    let Some(kind) = TaskType::named(&named.value) else {
         return Err(document.unknown_name(named, "task type", &names));
     };
     match known.filter(|known| *known != kind) {

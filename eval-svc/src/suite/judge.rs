@@ -53,7 +53,7 @@ fn accept(section: &Section<'_>) -> Result<Option<f64>, SuiteError> {
 fn scales(section: &Section<'_>) -> Result<Vec<Scale>, SuiteError> {
     let mut scales = Vec::new();
     for found in section.strings("scales")?.unwrap_or_default() {
-        match Scale::ALL.into_iter().find(|scale| scale.name() == found.value) {
+        match Scale::named(&found.value) {
             Some(scale) if scales.contains(&scale) => {
                 let message = format!("`{}` is named twice", scale.name());
                 return Err(section.document.invalid(&found.span, found.field, message));

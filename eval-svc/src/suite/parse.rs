@@ -228,7 +228,7 @@ fn transformation(
     item: &Spanned<DeValue<'_>>,
 ) -> Result<Transformation, SuiteError> {
     match item.get_ref() {
-        DeValue::String(name) => named(document, &item.span(), field, name),
+        DeValue::String(_) => named(document, document.string(item, field.to_owned())?),
         DeValue::Table(table) => {
             let section = Section {
                 document,
@@ -239,7 +239,7 @@ fn transformation(
             let Some(name) = section.string("name")? else {
                 return Err(section.missing("name", "which transformation, e.g. name = \"translation\""));
             };
-            let transformation = named(document, &name.span, &name.field, &name.value)?;
+            let transformation = named(document, name)?;
             let row = transformation.declaration();
             let parameters = || row.parameters.iter().filter(|parameter| parameter.in_suites());
             let known = ["name", "prompt"].into_iter().chain(parameters().map(|one| one.name));
@@ -257,28 +257,17 @@ fn transformation(
     }
 }
 
-fn named(
-    document: &Document<'_>,
-    span: &std::ops::Range<usize>,
-    field: &str,
-    name: &str,
-) -> Result<Transformation, SuiteError> {
+fn named(document: &Document<'_>, found: SpannedValue<String>) -> Result<Transformation, SuiteError> {
+    let name = found.value.as_str();
     if declaration(name).is_some_and(|row| row.gives_several) {
         let message = format!(
             "`{name}` makes texts of another meaning, for which a dataset's labels do not hold; \
              it belongs to a clsd or graded-ranking task"
         );
-        return Err(document.invalid(span, field, message));
+        return Err(document.invalid(&found.span, found.field, message));
     }
     let known: Vec<&str> = scorable().map(|row| row.name).collect();
-    Transformation::named(name).ok_or_else(|| {
-        let found = SpannedValue {
-            value: name.to_owned(),
-            field: field.to_owned(),
-            span: span.clone(),
-        };
-        document.unknown_name(found, "transformation", &known)
-    })
+    Transformation::named(name).ok_or_else(|| document.unknown_name(found, "transformation", &known))
 }
 
 /// The value of a parameter, if the table gives it.

@@ -34,7 +34,7 @@ pub(super) fn separation(top: &Section<'_>) -> Result<Separation, SuiteError> {
 fn kinds(section: &Section<'_>) -> Result<Vec<Kind>, SuiteError> {
     let mut kinds = Vec::new();
     for found in section.strings("kinds")?.unwrap_or_default() {
-        match Kind::ALL.into_iter().find(|kind| kind.name() == found.value) {
+        match Kind::named(&found.value) {
             Some(kind) if kinds.contains(&kind) => {
                 let message = format!("`{}` is named twice", kind.name());
                 return Err(section.document.invalid(&found.span, found.field, message));

@@ -278,7 +278,7 @@ fn a_suite_is_bounded_in_length_and_in_every_list() {
     ] {
         let refused = parse(&text).unwrap_err().to_string();
         assert!(
-            refused.contains(field) && refused.contains("1000"),
+            refused.contains(field) && refused.contains("entries, at most 1000"),
             "{field}: {refused}"
         );
     }

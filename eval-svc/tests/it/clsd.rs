@@ -199,8 +199,13 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
         ),
         ("d1", "translation@1", "p1")
     );
-    assert!(response.profile_stamp.ends_with(" en"));
-    assert!(response.notes.iter().any(|note| note.contains("(wrong_language 1)")));
+    assert!(response.profile_stamp.ends_with("; pivot through en"));
+    assert!(
+        response
+            .notes
+            .iter()
+            .any(|note| note.contains("1 stayed as they were (wrong_language 1)"))
+    );
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
     let entry = &document["scores"]["test"][0]["isomer_pivot"];
     assert_eq!(
@@ -233,7 +238,12 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
         ),
         (2.0, 1.0, 1.0)
     );
-    assert!(response.notes.iter().any(|note| note.contains("of 2 words")));
+    assert!(
+        response
+            .notes
+            .iter()
+            .any(|note| note.contains("parts of speech of 2 words"))
+    );
 }
 
 #[tokio::test]
@@ -281,7 +291,7 @@ async fn what_cannot_be_tagged_or_translated_is_refused() {
         (Code::FailedPrecondition, "NO_TRANSLATIONS")
     );
     assert!(
-        fault.message.contains("11 texts") && fault.message.contains("wrong_language"),
+        fault.message.contains("none of 11 texts") && fault.message.contains("wrong_language"),
         "{fault}"
     );
 

@@ -102,7 +102,11 @@ async fn warnings_do_not_let_an_invalid_gate_pass_and_limits_can_be_named() {
     // A rule on the original texts is not about rewrites.
     let (run, json) = verdict_of(Some(dead), "[[gate.rule]]\nmin_score = -99\nof = \"original\"\n").await;
     assert_eq!(run.verdict(), Verdict::Pass);
-    assert!(json["headline"].to_string().contains("stayed"), "{}", json["headline"]);
+    assert!(
+        json["headline"].to_string().contains("stayed as they were"),
+        "{}",
+        json["headline"]
+    );
 }
 
 #[tokio::test]
@@ -161,9 +165,11 @@ async fn test_rows_that_were_fitted_on_make_the_gate_invalid() {
     let (found, json) = verdict(4, "").await;
     assert_eq!(found, Verdict::Invalid, "{}", json["gate"]);
     let note = json["gate"]["encoders"][0]["rules"][0]["note"].as_str().unwrap();
-    assert!(note.contains("10 %") && note.contains("train rows"), "{note}");
+    assert!(note.contains("10 % of the test rows are train rows too"), "{note}");
     assert!(
-        json["notes"].to_string().contains("4 of 40 test rows"),
+        json["notes"]
+            .to_string()
+            .contains("4 of 40 test rows have the text of a train row"),
         "{}",
         json["notes"]
     );

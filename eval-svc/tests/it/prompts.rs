@@ -281,12 +281,18 @@ async fn prompts_that_no_text_gets_are_named() {
     assert!(scored.prompts.is_empty());
     assert_eq!(scored.unused_prompts.len(), 3);
     assert!(
-        scored.notes.iter().any(|note| note.contains(" document")),
+        scored
+            .notes
+            .iter()
+            .any(|note| note.contains("prompts given for document")),
         "{:?}",
         scored.notes
     );
     assert!(
-        scored.notes.iter().any(|note| note.contains("(passage, query)")),
+        scored
+            .notes
+            .iter()
+            .any(|note| note.contains("has prompts (passage, query), but none for")),
         "{:?}",
         scored.notes
     );
@@ -362,7 +368,10 @@ async fn texts_that_the_encoder_cut_are_counted_each_once() {
     // Fifteen distinct texts in the pairs, one of them twice; the long one and `one more`.
     assert_eq!((cut.texts, cut.cut, cut.unknown), (17, 1, 0));
     assert!(
-        scored.notes.iter().any(|note| note.contains("1 of 17 distinct texts")),
+        scored
+            .notes
+            .iter()
+            .any(|note| note.contains("cut 1 of 17 distinct texts")),
         "{:?}",
         scored.notes
     );

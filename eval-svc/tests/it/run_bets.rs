@@ -146,12 +146,20 @@ async fn a_healthy_encoder_passes_after_a_part_of_the_items() {
     assert!(rule["high"].as_f64().unwrap() <= 5.0, "{rule}");
     assert_eq!(all.json["gate"]["rules"][0]["basis"], "betting");
     assert!(
-        all.json["notes"].to_string().contains("200 of 1000 items"),
+        all.json["notes"].to_string().contains("at most 200 of 1000 items"),
         "{}",
         all.json["notes"]
     );
-    assert!(all.markdown.contains("200 of 1000 rows"), "{}", all.markdown);
-    assert!(all.markdown.contains("75 %"), "{}", all.markdown);
+    assert!(
+        all.markdown.contains("a sample of 200 of 1000 rows"),
+        "{}",
+        all.markdown
+    );
+    assert!(
+        all.markdown.contains("75 % of the full run's texts were not needed"),
+        "{}",
+        all.markdown
+    );
     // The reports are consistent: one score of the same number of items.
     assert_eq!(all.json["datasets"][0]["items"], 200);
 }

@@ -71,7 +71,10 @@ async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
     );
     let html = text(ReportFormat::Html).await;
     assert!(html.contains("id=\"gate-title\"") && html.contains("a | &lt;floor&gt;") && !html.contains("<floor>"));
-    assert!(html.contains("<strong>stub-a passes</strong>") && markdown.contains("Gate passed: stub-a, stub-b"));
+    assert!(
+        html.contains("<strong>stub-a passes</strong>")
+            && markdown.contains("Gate passed: stub-a, stub-b keep every rule.")
+    );
     let junit = text(ReportFormat::Junit).await;
     assert_eq!(junit.matches("<testcase ").count(), 4, "{junit}");
     assert!(
@@ -122,7 +125,14 @@ async fn a_rule_that_its_data_sets_can_never_decide_is_refused_before_anything_i
     .unwrap_err();
     assert_eq!(refusal(&fault), "INVALID_ARGUMENT BROKEN_GATE spec.suite");
     let told = format!("{fault:?}");
-    for part in ["2 data sets", "at least 5", "basis", "gate.rule[0]", "many.toml:4"] {
+    for part in [
+        "can never be decided",
+        "there are 2 data sets",
+        "at least 5",
+        "basis",
+        "gate.rule[0]",
+        "many.toml:4",
+    ] {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(harness.transform.asked.load(Ordering::SeqCst), 0);
@@ -278,7 +288,7 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
     });
     let typo = typo.await;
     assert_eq!(typo.field.as_deref(), Some("spec.gate.rules[0].quantity"));
-    assert!(typo.message.contains("`total`"), "{}", typo.message);
+    assert!(typo.message.contains("did you mean `total`"), "{}", typo.message);
     let student = refused(GateRule {
         basis: GateBasis::Student.into(),
         ..limit(Limit::Margin(1.0))
@@ -345,9 +355,12 @@ async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
         (&8.into(), &1.into(), &1.into())
     );
     let note = |json: &Value| json["notes"].to_string();
-    assert!(note(&json).contains("1 of 4 rounds") && note(&json).contains("8 of 16 data sets"));
+    assert!(note(&json).contains("decided after 1 of 4 rounds") && note(&json).contains("8 of 16 data sets"));
     let markdown = String::from_utf8(report(&mut client, &run.id, ReportFormat::Markdown).await).unwrap();
-    assert!(markdown.contains("82 %") && markdown.contains("79 %"), "{markdown}");
+    assert!(
+        markdown.contains("82 % of the full run's texts and 79 % of its scores"),
+        "{markdown}"
+    );
     // The same numbers as in the full run, under the right names.
     let (_, full) = gated(&mut client, sampled(&harness, clear, GateSequential::Off)).await;
     let full = scores(&full);

@@ -146,7 +146,10 @@ async fn the_seeds_of_a_run_draw_each_target_once_and_the_report_says_which_and_
     }
     for format in [ReportFormat::Markdown, ReportFormat::Html] {
         let page = String::from_utf8(report(&mut client, &run.id, format).await).unwrap();
-        assert!(page.contains("by target language"), "{format:?}");
+        assert!(
+            page.contains("by target language") && page.contains("the languages drawn"),
+            "{format:?}"
+        );
     }
 }
 

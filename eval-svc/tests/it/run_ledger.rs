@@ -360,7 +360,11 @@ fn a_look_is_made_once_and_its_record_decides() {
     };
     let (_harness, run, _) = killed_in_a_round("ledger_look_other", floor, other).unwrap();
     assert_eq!(run.state(), RunState::Failed);
-    assert!(run.error.contains("look 1"), "{}", run.error);
+    assert!(
+        run.error.contains("look 1 of the gate is in the ledger already"),
+        "{}",
+        run.error
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -393,7 +397,11 @@ async fn a_replica_that_shuts_down_hands_its_runs_back_and_another_goes_on_at_on
     // A watcher at the replica that left also receives the end, while its connection lives.
     let events = watched.await.unwrap();
     assert_eq!(ended(&events).state(), RunState::Succeeded);
-    assert!(told(&events).iter().any(|(_, text)| text.contains("another replica")));
+    assert!(
+        told(&events)
+            .iter()
+            .any(|(_, text)| text.contains("another replica continues this run"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

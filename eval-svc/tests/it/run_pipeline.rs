@@ -442,7 +442,7 @@ async fn a_generator_that_answers_no_text_at_all_is_no_result() {
     let run = run_to_end(&mut client, spec(harness.suite(TWO), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Failed);
     assert!(
-        run.error.contains("17 texts") && run.error.contains("connection refused"),
+        run.error.contains("none of 17 texts") && run.error.contains("connection refused"),
         "{}",
         run.error
     );
@@ -540,7 +540,7 @@ async fn overrides_and_baseline_are_followed() {
     asked.transformations = vec!["expansoin".into()];
     let typo = create(&mut client, asked).await.unwrap_err();
     assert_eq!(typo.field.as_deref(), Some("spec.transformations[0]"));
-    assert!(typo.message.contains("`expansion`"), "{}", typo.message);
+    assert!(typo.message.contains("did you mean `expansion`"), "{}", typo.message);
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ async fn a_run_above_its_limits_is_not_started() {
     let cost = (2 * DISTINCT * (TOKENS.0 + TOKENS.1)) as f64;
     for (calls, money, named) in [
         (Some(2 * DISTINCT - 1), None, "limits.generator_calls is 33"),
-        (None, Some(cost - 1.0), "limits.cost"),
+        (None, Some(cost - 1.0), "limits.cost is 475"),
         (Some(0), None, "limits.generator_calls is 0"),
     ] {
         let fault = create(&mut client, limited(&harness, calls, money)).await.unwrap_err();
@@ -134,7 +134,7 @@ async fn what_cannot_be_priced_is_not_started_under_a_limit_of_money() {
     let fault = create(&mut client, limited(&harness, None, Some(1e9)))
         .await
         .unwrap_err();
-    assert!(fault.message.contains("prices"), "{}", fault.message);
+    assert!(fault.message.contains("has no prices"), "{}", fault.message);
     *harness.transform.price.lock() = Some(1.0);
     let judged = RunSpec {
         judge: Some(Judge {

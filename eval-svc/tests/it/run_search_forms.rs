@@ -335,10 +335,25 @@ async fn searches_that_cannot_be_measured_are_refused_before_anything_is_generat
         ..asked(&["bm25"])
     };
     for (mut client, spec, field, part) in [
-        (client.clone(), asked(&["bm52"]), "spec.forms[0]", "`bm25`"),
-        (client.clone(), asked(&["hybrid:rff"]), "spec.forms[0]", "`rrf`"),
-        (client.clone(), asked(&["bm25", "bm25"]), "spec.forms[1]", "bm25"),
-        (client.clone(), mixed, "spec.forms", "bm25"),
+        (
+            client.clone(),
+            asked(&["bm52"]),
+            "spec.forms[0]",
+            "did you mean `bm25`?",
+        ),
+        (
+            client.clone(),
+            asked(&["hybrid:rff"]),
+            "spec.forms[0]",
+            "did you mean `rrf`?",
+        ),
+        (
+            client.clone(),
+            asked(&["bm25", "bm25"]),
+            "spec.forms[1]",
+            "`bm25` is named twice",
+        ),
+        (client.clone(), mixed, "spec.forms", "by themselves"),
         (small, asked(&["hybrid:rrf"]), "spec.forms", "eval.shard_documents"),
         (
             client.clone(),
@@ -350,7 +365,7 @@ async fn searches_that_cannot_be_measured_are_refused_before_anything_is_generat
             client.clone(),
             by_rule("min_separation=0.5,form=bm25"),
             "spec.gate.rules[0].form",
-            "bm25",
+            "`bm25`, or the rule cannot be about it",
         ),
     ] {
         let refused = create(&mut client, spec).await.unwrap_err();

@@ -123,8 +123,8 @@ async fn it_is_measured_without_any_rule_and_every_form_of_the_report_shows_it()
     let html = page(ReportFormat::Html).await;
     let markdown = page(ReportFormat::Markdown).await;
     for (name, page) in [("html", &html), ("md", &markdown)] {
-        assert!(page.contains("50 %"), "{name}");
-        assert!(page.contains("blind"), "{name}");
+        assert!(page.contains("chance is 50 %"), "{name}");
+        assert!(page.contains("it is blind to these changes"), "{name}");
     }
     assert!(html.contains("id=\"plane-title\""));
 }
@@ -160,8 +160,8 @@ async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
     assert!(fault.message.contains("min_separation"), "{fault}");
     for (rule, told) in [
         ("min_separation = 1.2", "0 to 1"),
-        ("min_separation = 0.8\nof = \"negatoin\"", "`negation`"),
-        ("min_separation = 0.8\nbasis = \"student\"", "`basis`"),
+        ("min_separation = 0.8\nof = \"negatoin\"", "did you mean `negation`"),
+        ("min_separation = 0.8\nbasis = \"student\"", "leave `basis` out"),
     ] {
         let one = spec(suite(&harness, &format!("[[gate.rule]]\n{rule}\n")), &["stub-keen"]);
         let fault = create(&mut client, one).await.unwrap_err();
@@ -207,7 +207,7 @@ async fn vectors_of_length_0_are_undefined_and_never_separated() {
         if verdict == "fail" {
             assert_eq!(negation["undefined"], negation["comparisons"]);
             assert_eq!((&negation["separation"], &negation["tied"]), (&0.0.into(), &0.into()));
-            assert!(rules[0]["note"].as_str().unwrap().contains("cosine"), "{rules}");
+            assert!(rules[0]["note"].as_str().unwrap().contains("no cosine"), "{rules}");
         } else {
             assert_eq!(negation["undefined"], 0);
             assert!(negation["separation"].as_f64().unwrap() > 0.95);
@@ -428,7 +428,10 @@ async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_
         if verdict == Verdict::Invalid {
             assert_eq!((&row["texts"], &row["comparisons"]), (&0.into(), &0.into()));
             assert!(row["cut"].as_u64().unwrap() > 80, "{row}");
-            assert!(told["note"].as_str().unwrap().contains("cut "), "{told}");
+            assert!(
+                told["note"].as_str().unwrap().contains("cut one of the texts"),
+                "{told}"
+            );
         } else {
             assert_eq!(row["cut"], 0);
         }
@@ -452,7 +455,7 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
     let few_texts = "INVALID_ARGUMENT BROKEN_GATE spec.suite";
     let fault = create(&mut client, few(13, "min_separation = 0.8")).await.unwrap_err();
     assert_eq!(refusal(&fault), few_texts);
-    assert!(fault.message.contains("14"), "{fault}");
+    assert!(fault.message.contains("at least 14"), "{fault}");
     let fault = create(&mut client, few(200, "min_separation = 1.0")).await.unwrap_err();
     assert_eq!(refusal(&fault), few_texts);
     assert!(fault.message.contains("no number of texts"), "{fault}");
@@ -460,7 +463,7 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
         .await
         .unwrap_err();
     assert_eq!(refusal(&fault), few_texts);
-    assert!(fault.message.contains("0 texts"), "no text has a name: {fault}");
+    assert!(fault.message.contains("at most 0 texts"), "no text has a name: {fault}");
     let run = run_to_end(&mut client, few(14, "min_separation = 0.8")).await;
     assert_eq!(run.verdict(), Verdict::Pass);
     // An eighth of the texts is separated: more texts would decide that this is below a fifth.
@@ -474,7 +477,10 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
     let json = report_json(&mut client, &run.id).await;
     let told = &json["gate"]["encoders"][0]["rules"][0];
     assert_eq!(run.verdict(), Verdict::Undecided, "{told}");
-    assert!(told["note"].as_str().unwrap().contains("14 texts"), "{told}");
+    assert!(
+        told["note"].as_str().unwrap().contains("14 texts are too few"),
+        "{told}"
+    );
 }
 
 #[tokio::test]

@@ -302,10 +302,20 @@ async fn forms_that_cannot_be_measured_are_refused_before_anything_is_generated(
         .await;
     let asked = |form: &[&str]| forms(suite(&harness, HEAD), &["stub-keen"], form);
     for (mut client, spec, field, part) in [
-        (client.clone(), asked(&["int4"]), "spec.forms[0]", "`int8`"),
-        (client.clone(), asked(&["17"]), "spec.forms", "17"),
-        (client.clone(), asked(&["binary:16"]), "spec.forms", "16"),
-        (client.clone(), asked(&["int8", "int8"]), "spec.forms[1]", "int8"),
+        (
+            client.clone(),
+            asked(&["int4"]),
+            "spec.forms[0]",
+            "did you mean `int8`?",
+        ),
+        (client.clone(), asked(&["17"]), "spec.forms", "ask for fewer"),
+        (client.clone(), asked(&["binary:16"]), "spec.forms", "ask for fewer"),
+        (
+            client.clone(),
+            asked(&["int8", "int8"]),
+            "spec.forms[1]",
+            "`int8` is named twice",
+        ),
         (small, asked(&["int8"]), "spec.forms", "eval.shard_documents"),
     ] {
         let refused = create(&mut client, spec).await.unwrap_err();
@@ -444,9 +454,13 @@ async fn a_variant_that_changes_no_prompt_costs_nothing_and_a_run_without_any_is
     let plain = healthy();
     let (_service, mut client) = plain.open().await;
     for (names, field, part) in [
-        (&["typos", "none"][..], "spec.prompt_variants", ""),
-        (&["typo"], "spec.prompt_variants[0]", "`typos`"),
-        (&["all", "none"], "spec.prompt_variants[1]", "none"),
+        (
+            &["typos", "none"][..],
+            "spec.prompt_variants",
+            "no encoder of the run has a prompt",
+        ),
+        (&["typo"], "spec.prompt_variants[0]", "did you mean `typos`?"),
+        (&["all", "none"], "spec.prompt_variants[1]", "`none` is named twice"),
     ] {
         let refused = create(&mut client, variants(suite(&plain, HEAD), &["stub-keen"], names))
             .await
@@ -460,7 +474,10 @@ async fn a_variant_that_changes_no_prompt_costs_nothing_and_a_run_without_any_is
             "[prompt_variant.short]\nqery = \"q: \"\n",
             "prompt_variant.short: `qery`",
         ),
-        ("[prompt_variant.typos]\nquery = \"q: \"\n", "`typos`"),
+        (
+            "[prompt_variant.typos]\nquery = \"q: \"\n",
+            "`typos` is the name of a rule",
+        ),
         ("[prompt_variant]\nshort = 3\n", "prompt_variant.short"),
     ] {
         let mut broken = suite(&plain, HEAD);

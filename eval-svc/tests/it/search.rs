@@ -79,7 +79,7 @@ async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
     );
     assert_eq!(report.recalls.iter().map(|r| r.k).collect::<Vec<_>>(), [10, 100, 1000]);
     assert_eq!(report.compared_queries, approximate.items);
-    assert!(approximate.profile_stamp.ends_with("(hnsw)"));
+    assert!(approximate.profile_stamp.ends_with("; approximate search (hnsw)"));
     assert!(
         approximate.notes.iter().any(|note| note.contains("recall")),
         "{:?}",
@@ -115,7 +115,7 @@ async fn documents_are_found_by_terms_on_request_and_the_stamp_says_so() {
     for form in ["", "bm25", "hybrid:rrf", "hybrid:rrf:0.99"] {
         let request = found_by(proto::TaskType::Retrieval, "quick/retrieval", form);
         let found = harness.tasks.score(request).await.unwrap().into_inner();
-        assert_eq!(found.profile_stamp.contains("search"), !form.is_empty());
+        assert_eq!(found.profile_stamp.contains("search by"), !form.is_empty());
         assert!(found.profile_stamp.ends_with(form), "{}", found.profile_stamp);
         assert_eq!(found.vector_space.is_none(), form == "bm25");
         scores.push(found.main_score);

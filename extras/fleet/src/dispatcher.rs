@@ -203,7 +203,7 @@ impl Dispatcher {
         }
         let unit = Arc::new(unit);
         let mut waiting = UnitWaiter::enter(inner, &unit);
-        let _asked = self.run.as_deref().map(|run| PendingUnit::enter(inner, run, &unit));
+        let _pending = self.run.as_deref().map(|run| PendingUnit::enter(inner, run, &unit));
         let (name, request) = (unit.address().request(), unit.request().clone());
         let (mut queued, mut unserved_since) = (false, None);
         let dispatch = claimant.map_or_else(uuid::Uuid::new_v4, |run| {

@@ -28,12 +28,6 @@ pub enum Kind {
 
 isomer_names::names!(Kind { Transform = "transform", Encode = "encode", Judge = "judge", Score = "score" });
 
-impl Kind {
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -92,7 +92,7 @@ impl IndexReport {
         if let Some(source) = &self.source {
             problems.extend([&source.missing, &source.outdated, &source.extra]);
         }
-        problems.iter().all(|report| report.rows == 0)
+        problems.iter().all(|rows| rows.rows == 0)
     }
 }
 

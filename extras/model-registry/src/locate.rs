@@ -89,29 +89,32 @@ pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Encoder
     };
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let folder = folder(&paths, &description)?;
-    let mut request: Vec<FileRequest> = below(files, &folder);
+    let mut requests: Vec<FileRequest> = below(files, &folder);
     // The flavour `transformers` stores the tokenizer beside the model.
     if description.flavors.transformers.is_some() {
         let parent = folder
             .rsplit_once('/')
             .map_or(String::new(), |(parent, _)| format!("{parent}/"));
         for extra in below(files, &format!("{parent}components/tokenizer")) {
-            if request.iter().all(|known| known.to != extra.to) {
-                request.push(extra);
+            if requests.iter().all(|known| known.to != extra.to) {
+                requests.push(extra);
             }
         }
     }
-    request.sort_by(|a, b| a.to.cmp(&b.to));
-    if !request.iter().any(|file| ends_with(&file.to, &["safetensors"])) {
+    requests.sort_by(|a, b| a.to.cmp(&b.to));
+    if !requests.iter().any(|file| ends_with(&file.to, &["safetensors"])) {
         return Err(without_weights(&paths, &description));
     }
-    Ok(EncoderFiles { files: request, folder })
+    Ok(EncoderFiles {
+        files: requests,
+        folder,
+    })
 }
 
 /// The folder of the encoder.
 fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, String> {
     let flavours = &description.flavors;
-    let problem = match (
+    let named = match (
         &flavours.sentence_transformers,
         &flavours.transformers,
         &flavours.python_function,
@@ -120,21 +123,21 @@ fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, S
         (None, Some(transformers), _) => transformers.model_binary.clone(),
         _ => None,
     };
-    if let Some(problem) = problem.map(|problem| problem.trim_matches('/').to_owned())
-        && paths.iter().any(|path| is_below(path, &problem))
+    if let Some(named) = named.map(|named| named.trim_matches('/').to_owned())
+        && paths.iter().any(|path| is_below(path, &named))
     {
-        return Ok(problem);
+        return Ok(named);
     }
     // A folder with `modules.json` is sentence-transformers', and the folders below it are its
     // modules.
-    let encoder_files: Vec<&str> = folders_with(paths, "modules.json").collect();
-    let encoder_files = match encoder_files.is_empty() {
-        false => encoder_files,
+    let folders: Vec<&str> = folders_with(paths, "modules.json").collect();
+    let folders = match folders.is_empty() {
+        false => folders,
         true => folders_with(paths, "config.json")
             .filter(|folder| has_weights(paths, folder))
             .collect(),
     };
-    match encoder_files.as_slice() {
+    match folders.as_slice() {
         [] => Err(without_weights(paths, description)),
         [one] => Ok((*one).to_owned()),
         several => Err(format!(
@@ -323,7 +326,10 @@ mod tests {
     fn pickles_alone_are_refused_and_named() {
         let text = "flavors:\n  python_function:\n    loader_module: mlflow.pyfunc.model\n";
         let problem = locate(&files(&["MLmodel", "python_model.pkl"]), Some(text)).unwrap_err();
-        assert!(problem.contains("python_model.pkl"), "{problem}");
+        assert!(
+            problem.contains("python_model.pkl") && problem.contains("never loaded"),
+            "{problem}"
+        );
         let problem = locate(&files(&["config.json", "pytorch_model.bin", "tokenizer.json"]), None).unwrap_err();
         assert!(problem.contains("pytorch_model.bin"), "{problem}");
         let problem = locate(&files(&["modules.json", "pytorch_model.bin"]), None).unwrap_err();

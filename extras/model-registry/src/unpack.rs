@@ -283,7 +283,7 @@ mod tests {
         );
         let many: Vec<_> = ["1", "2", "3", "4", "5", "6"].map(|name| file(name, b"")).to_vec();
         let problem = reason(&archive(&many), Compression::None);
-        assert!(problem.contains("--max-files"), "{problem}");
+        assert!(problem.contains("more than 5 files (--max-files)"), "{problem}");
         assert!(matches!(
             unpack(&*archive(&many[..5]), Compression::None, Path::new("/nowhere"), BOUNDS).unwrap(),
             UnpackOutcome::Files(files) if files.len() == 5

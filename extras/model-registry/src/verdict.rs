@@ -32,7 +32,7 @@ impl Verdict {
     /// The verdict of a gate. A gate without rules, or with a verdict unknown to this version, has
     /// passed nothing.
     pub fn of_gate(verdict: GateVerdict) -> (Self, Option<&'static str>) {
-        match Self::ALL.into_iter().find(|own| own.name() == verdict.name()) {
+        match Self::named(verdict.name()) {
             Some(own) => (own, None),
             None => (
                 Self::Error,

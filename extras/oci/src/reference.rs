@@ -131,16 +131,16 @@ mod tests {
     #[test]
     fn what_names_no_artifact_is_refused_with_the_reason() {
         for (text, why) in [
-            ("enc:1", "registry"),
-            ("library/enc:1", "registry"),
-            ("r.io/enc", "digest"),
+            ("enc:1", "registry is missing"),
+            ("library/enc:1", "registry is missing"),
+            ("r.io/enc", "tag or a digest"),
             ("r.io/Enc:1", "lower-case"),
             ("r.io/../enc:1", "lower-case"),
             ("r.io//enc:1", "lower-case"),
-            ("r.io/enc:-1", " tag"),
-            ("r.io/enc@sha256:12", " digest"),
-            ("user@r.io/enc:1", " host"),
-            ("r.io?x/enc:1", " host"),
+            ("r.io/enc:-1", "the tag"),
+            ("r.io/enc@sha256:12", "the digest"),
+            ("user@r.io/enc:1", "not a host"),
+            ("r.io?x/enc:1", "not a host"),
         ] {
             let refusal = Reference::parse(text).unwrap_err().to_string();
             assert!(refusal.contains(why), "{text}: {refusal}");

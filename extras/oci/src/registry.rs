@@ -297,11 +297,8 @@ impl Repository {
         let content = body::read_by_status(&mut answer, MOST_MANIFEST)
             .await
             .unwrap_or_default();
-        let next_page: Errors = serde_json::from_slice(&content).unwrap_or_default();
-        let words = next_page
-            .errors
-            .first()
-            .map(|one| format!("{} ({})", one.message, one.code));
+        let body: Errors = serde_json::from_slice(&content).unwrap_or_default();
+        let words = body.errors.first().map(|one| format!("{} ({})", one.message, one.code));
         let words = words.unwrap_or_else(|| String::from_utf8_lossy(&content).into_owned());
         let message = presentable(&words, &self.credentials.password);
         let doing = doing.to_owned();
@@ -417,11 +414,11 @@ async fn read(doing: &str, answer: &mut Response, most: usize) -> Result<Vec<u8>
 
 /// The location of the next request, which may be relative. It must not lead from https to http.
 fn location(doing: &str, from: &Url, headers: &HeaderMap) -> Result<Url> {
-    let next_page = headers.get(LOCATION).and_then(|value| value.to_str().ok());
-    let next_page =
-        next_page.ok_or_else(|| unreadable(doing, "the registry does not say where to continue".to_owned()))?;
+    let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    let location =
+        location.ok_or_else(|| unreadable(doing, "the registry does not say where to continue".to_owned()))?;
     let url = from
-        .join(next_page)
+        .join(location)
         .map_err(|error| unreadable(doing, error.to_string()))?;
     match url.scheme() {
         "https" => Ok(url),

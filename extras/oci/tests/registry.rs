@@ -347,7 +347,7 @@ async fn the_token_stays_with_the_registry_when_bytes_are_elsewhere() {
     // Other bytes under the same digest.
     memory.0.lock().elsewhere = format!("http://{place}/altered");
     let error = repository.blob(&name, &to, 100).await.unwrap_err();
-    assert!(error.to_string().contains("digest"), "{error}");
+    assert!(error.to_string().contains("have the digest"), "{error}");
 }
 
 #[tokio::test]
@@ -362,6 +362,6 @@ async fn a_manifest_of_another_digest_is_refused() {
         .manifests
         .insert(found.digest.clone(), (MANIFEST.to_owned(), b"{}".to_vec()));
     let error = repository.manifest(&found.digest).await.unwrap_err();
-    assert!(error.to_string().contains("digest"), "{error}");
+    assert!(error.to_string().contains("its bytes have the digest"), "{error}");
     assert_eq!(repository.manifest("2").await.unwrap(), None);
 }

@@ -117,11 +117,11 @@ impl Access {
     /// A database that was restored from a copy may lack acknowledged revocations.
     async fn report_lost_events(&self) -> Result<(), Fault> {
         let keys = self.keys();
-        let (owner, acknowledged) = (keys.audit_head().await?.seq, keys.acknowledged());
+        let (found, acknowledged) = (keys.audit_head().await?.seq, keys.acknowledged());
         match acknowledged.map(|head| head.map_or(0, |head| head.seq)) {
-            Ok(acknowledged) if acknowledged > owner => tracing::error!(
+            Ok(acknowledged) if acknowledged > found => tracing::error!(
                 acknowledged,
-                owner,
+                found,
                 "the database has lost audit events: keys that were revoked may work again; \
                  see `isomer keys audit --verify`"
             ),

@@ -395,13 +395,11 @@ impl Ledger {
     }
 
     fn spent(&self, per: BudgetPeriod, today: Day) -> PeriodUsage {
-        let known = self.known.unwrap_or_default();
-        let (mut spent, begin) = match per {
-            BudgetPeriod::Day if known.as_of == today => (known.day, today),
-            BudgetPeriod::Day => (PeriodUsage::default(), today),
-            BudgetPeriod::Month if month_begin(known.as_of) == month_begin(today) => (known.month, month_begin(today)),
-            BudgetPeriod::Month => (PeriodUsage::default(), month_begin(today)),
-            BudgetPeriod::Total | BudgetPeriod::Unspecified => (known.total, Day::MIN),
+        let mut spent = self.known.unwrap_or_default().of(per, today);
+        let begin = match per {
+            BudgetPeriod::Day => today,
+            BudgetPeriod::Month => month_begin(today),
+            BudgetPeriod::Total | BudgetPeriod::Unspecified => Day::MIN,
         };
         for unwritten in [&self.leaving, &self.pending] {
             unwritten.range(begin..).for_each(|(_, more)| spent.add(*more));
@@ -478,10 +476,10 @@ mod tests {
             .concat(),
             ..Limits::default()
         };
-        let left_of = meter.remaining(&both, NOON);
-        let tightest = left_of.tokens.unwrap();
+        let left = meter.remaining(&both, NOON);
+        let tightest = left.tokens.unwrap();
         assert_eq!((tightest.limit, tightest.remaining, tightest.reset), (75, 5, None));
-        assert_eq!(left_of.requests, None);
+        assert_eq!(left.requests, None);
         assert_eq!(meter.remaining(&Limits::default(), NOON), RemainingLimits::default());
     }
 

@@ -18,7 +18,12 @@ pub struct Scopes(u8);
 impl Scopes {
     /// No scope: the caller is identified but may do nothing.
     pub const NONE: Self = Self(0);
-    pub const ALL: Self = Self(0b1_1110);
+    pub const ALL: Self = Self::of(&[
+        AccessScope::Encode,
+        AccessScope::Transform,
+        AccessScope::Evaluate,
+        AccessScope::Admin,
+    ]);
 
     /// A set of these scopes.
     pub const fn of(scopes: &[AccessScope]) -> Self {
@@ -56,13 +61,13 @@ impl Scopes {
     /// # Errors
     /// `INVALID_ARGUMENT` on a word that is not a scope.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, Fault> {
-        words.into_iter().try_fold(Self::NONE, |all, word| {
-            let scope = AccessScope::named(word).ok_or_else(|| {
+        let scope = |word| {
+            AccessScope::named(word).ok_or_else(|| {
                 Fault::invalid("scopes", format!("unknown scope `{word}`"))
                     .hint("give encode, transform, evaluate or admin")
-            })?;
-            Ok(Self(all.0 | bit(scope)))
-        })
+            })
+        };
+        words.into_iter().map(scope).collect()
     }
 
     /// The names, separated by commas.

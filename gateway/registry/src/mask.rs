@@ -112,7 +112,7 @@ fn named(path: &str) -> Result<Copy, Fault> {
         );
     }
     if OURS.contains(&path) {
-        return refuse(format!("`{path}` is set by the gateway"), "leave".to_owned());
+        return refuse(format!("`{path}` is set by the gateway"), "leave it out".to_owned());
     }
     if path == "*" {
         return refuse(
@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn a_path_that_is_no_field_is_refused_with_the_nearest() {
         for (path, hint) in [
-            ("adress", "`address`"),
-            ("limits.timout", "`limits.timeout`"),
-            ("encoders.minilm", "`encoders`"),
-            ("secret.file", "`secret`"),
-            ("id", "register"),
-            ("expire_time", "leave"),
-            ("pricePerMillionTokens", "`price_per_million_tokens`"),
-            ("", "kind"),
+            ("adress", "did you mean `address`?"),
+            ("limits.timout", "did you mean `limits.timeout`?"),
+            ("encoders.minilm", "name `encoders` and give all of it"),
+            ("secret.file", "name `secret` and give all of it"),
+            ("id", "register a provider of the new id"),
+            ("expire_time", "leave it out"),
+            ("pricePerMillionTokens", "did you mean `price_per_million_tokens`?"),
+            ("", "use one of kind"),
         ] {
             let fault = Changes::of(Some(&mask(&[path])), &Provider::default()).unwrap_err();
             assert_eq!(fault.field.as_deref(), Some("update_mask"));

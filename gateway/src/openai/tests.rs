@@ -45,7 +45,7 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
         "busy" => return Err(Fault::overloaded("the queue is full", Duration::from_millis(1500)).into()),
         id => {
             let fault = Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"));
-            return Err(fault.field("encoder_id").hint("`one`").into());
+            return Err(fault.field("encoder_id").hint("did you mean `one`?").into());
         }
     }
     let inputs = request.inputs.iter().map(|input| input.input.as_ref().unwrap());
@@ -340,7 +340,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!("model"),
             "model_not_found",
-            "`one`",
+            "did you mean `one`?",
         ),
         (
             json!({"model": "one", "input": []}),
@@ -348,7 +348,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!("input"),
             "invalid_argument",
-            "text",
+            "give at least one text",
         ),
         (
             json!({"model": "one", "input": {"text": "a"}}),
@@ -356,7 +356,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!(null),
             "invalid_json",
-            "list",
+            "a list of strings",
         ),
         (
             json!({"model": "one", "input": "a", "dimension": 3}),
@@ -364,7 +364,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!(null),
             "invalid_json",
-            "`dimension`",
+            "unknown field `dimension`",
         ),
         (
             json!({"model": "one", "input": "a", "encoding_format": "hex"}),
@@ -380,7 +380,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!("model"),
             "invalid_argument",
-            "model",
+            "model is missing",
         ),
         (
             json!({"model": "one", "input": ["a", "thirteen char"]}),
@@ -396,7 +396,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!("input[0]"),
             "invalid_argument",
-            "long",
+            "too long",
         ),
         (
             json!({"model": "busy", "input": "a"}),
@@ -404,7 +404,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "rate_limit_error",
             json!(null),
             "overloaded",
-            "queue",
+            "queue is full",
         ),
         (
             json!({"model": "one", "input": "a", "augment": {"transformations": ["keywords"]}}),
@@ -412,7 +412,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!("augment"),
             "not_served_yet",
-            "transform",
+            "transform service",
         ),
     ] {
         let answered = post(&front, "/v1/embeddings", body.clone()).await;
@@ -454,8 +454,8 @@ async fn azures_addresses_name_the_encoder_and_answer_alike() {
     }
     for (path, body, status, code, word) in [
         (path, json!({"input": "a", "imput": "b"}), 400, "invalid_json", "imput"),
-        (path, json!("a"), 400, "invalid_json", "Request"),
-        (path, json!({"input": []}), 400, "invalid_argument", "text"),
+        (path, json!("a"), 400, "invalid_json", "expected struct Request"),
+        (path, json!({"input": []}), 400, "invalid_argument", "at least one text"),
         (
             "/openai/deployments/none/embeddings",
             json!({"input": "a"}),
@@ -563,5 +563,5 @@ async fn a_gateway_without_encoders_says_so() {
     assert_eq!(answered.status, StatusCode::NOT_FOUND);
     assert_eq!(answered.json["error"]["code"], "model_not_found");
     let message = answered.json["error"]["message"].as_str().unwrap();
-    assert!(message.contains("registered"), "{message}");
+    assert!(message.contains("none is registered yet"), "{message}");
 }

@@ -16,7 +16,7 @@ use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::sum;
 use quick_cache::{
     Weighter,
-    sync::{Cache as ProviderFingerprints, GuardResult},
+    sync::{Cache as RowCache, GuardResult},
 };
 
 use super::{
@@ -46,7 +46,7 @@ impl Weighter<Key, Row> for ByBytes {
 /// Cached vectors, bounded in bytes. The least useful entries are evicted first.
 #[derive(Debug)]
 pub(super) struct Cache {
-    fingerprints: ProviderFingerprints<Key, Row, ByBytes>,
+    rows: RowCache<Key, Row, ByBytes>,
 }
 
 /// The cache location of a request's vectors.
@@ -69,7 +69,7 @@ impl Cache {
     pub(super) fn new(bytes: u64) -> Self {
         let entries = usize::try_from(bytes / TYPICAL_ROW).unwrap_or(usize::MAX).max(16);
         Self {
-            fingerprints: ProviderFingerprints::with_weighter(entries, bytes, ByBytes),
+            rows: RowCache::with_weighter(entries, bytes, ByBytes),
         }
     }
 
@@ -95,7 +95,7 @@ impl Cache {
         for _ in 0..ROUNDS {
             let (mut ours, mut theirs, mut guards) = (Vec::new(), Vec::new(), Vec::new());
             for index in open {
-                match self.fingerprints.get_value_or_guard(&keys[index], Some(Duration::ZERO)) {
+                match self.rows.get_value_or_guard(&keys[index], Some(Duration::ZERO)) {
                     GuardResult::Value(row) => gathered.cached(index, row),
                     GuardResult::Guard(guard) => {
                         ours.push(index);
@@ -106,12 +106,12 @@ impl Cache {
             }
             if !ours.is_empty() {
                 // A cached text is sent along: it shows whether the model is still the same.
-                let fingerprints = gathered.oldest(|row| cache_scope.epoch.is_measure(row.origin));
-                let before = fingerprints.and_then(|index| gathered.rows[index].clone());
-                ours.extend(fingerprints);
+                let measured = gathered.oldest(|row| cache_scope.epoch.is_measure(row.origin));
+                let before = measured.and_then(|index| gathered.rows[index].clone());
+                ours.extend(measured);
                 let (answer, origin) = send(part(&request, &ours)).await?;
                 let rows = gathered.sent(&request, &ours, answer, origin)?;
-                if let Some((index, before)) = fingerprints.zip(before) {
+                if let Some((index, before)) = measured.zip(before) {
                     let now = rows.last().and_then(Option::as_ref);
                     if !now.is_some_and(|now| before.agrees(now)) {
                         return Err(changed(&request.encoder_id));
@@ -131,7 +131,7 @@ impl Cache {
             // other would deadlock.
             let mut again = Vec::new();
             for index in theirs {
-                match self.fingerprints.get_value_or_guard_async(&keys[index]).await {
+                match self.rows.get_value_or_guard_async(&keys[index]).await {
                     Ok(row) => gathered.shared(index, row),
                     Err(_other_failed) => again.push(index),
                 }
@@ -342,10 +342,10 @@ pub(super) fn rows(encoder_id: &str, answer: &EncodeResponse, origin: Origin, co
         dtype: matrix.dtype,
         space: answer.vector_space.clone(),
     });
-    let row = |cache_scope: usize| Row {
-        bytes: matrix.data[cache_scope * bytes..(cache_scope + 1) * bytes].into(),
-        tokens: answer.token_counts.get(cache_scope).copied().unwrap_or(0),
-        truncated: answer.truncated.get(cache_scope).copied(),
+    let row = |index: usize| Row {
+        bytes: matrix.data[index * bytes..(index + 1) * bytes].into(),
+        tokens: answer.token_counts.get(index).copied().unwrap_or(0),
+        truncated: answer.truncated.get(index).copied(),
         shape: Arc::clone(&shape),
         origin,
     };

@@ -154,9 +154,9 @@ async fn take_over(inner: Weak<Inner>) {
         }
         away = taken.is_err();
         taken.into_iter().flatten().for_each(|charge| held.follow(charge));
-        let (intervals, stop) = (held.intervals.take_over, held.stop.clone());
+        let (wait, stop) = (held.intervals.take_over, held.stop.clone());
         drop(held);
-        if stop.run_until_cancelled(tokio::time::sleep(intervals)).await.is_none() {
+        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
             return;
         }
     }

@@ -346,7 +346,13 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     };
     let stopped = found("the run is over", over).await;
     assert_eq!(stopped.state(), RunState::Cancelled);
-    assert!(stopped.error.contains("budget of 100 tokens"), "{}", stopped.error);
+    assert!(
+        stopped
+            .error
+            .contains("team has used up its budget of 100 tokens in total"),
+        "{}",
+        stopped.error
+    );
     let refused = create(&mut one, "another").await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     // The cancellation is audited after the run has been cancelled.

@@ -185,12 +185,18 @@ async fn the_gate_decides_the_exit_code() {
     // With one data set, bounds over data sets are impossible; the error is raised before anything
     // is generated.
     for (rules, part) in [
-        (["--rule", "max_drop=190,basis=signed-rank"], "1 data set"),
-        (["--rule", "max_drop=190,max_unchanged=2"], "`max_unchanged` is 2"),
-        (["--rule", "max_drop=3,of=lexcal"], "`lexical`"),
-        (["--rule", "margin=1"], "--baseline"),
-        (["--rule", "max_dorp=3"], "`max_drop`"),
-        (["--rule", "max_drop=-3"], "0 to 200"),
+        (
+            ["--rule", "max_drop=190,basis=signed-rank"],
+            "can never be decided: there is 1 data set",
+        ),
+        (
+            ["--rule", "max_drop=190,max_unchanged=2"],
+            "`max_unchanged` is 2, should be a share",
+        ),
+        (["--rule", "max_drop=3,of=lexcal"], "did you mean `lexical`"),
+        (["--rule", "margin=1"], "add --baseline ID"),
+        (["--rule", "max_dorp=3"], "did you mean `max_drop`"),
+        (["--rule", "max_drop=-3"], "should be 0 to 200"),
     ] {
         let (code, _, stderr) = gated(&rules).await;
         assert_eq!(code, 2, "{stderr}");
@@ -237,7 +243,10 @@ async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
     let (code, stdout, stderr) = verified(FIRST);
     assert!(code == 0 && stdout.contains("every rule is kept"), "{stdout}{stderr}");
     let (code, _, stderr) = verified(SECOND);
-    assert!(code == 3 && stderr.contains("the weights"), "{code}: {stderr}");
+    assert!(
+        code == 3 && stderr.contains("does not have the weights"),
+        "{code}: {stderr}"
+    );
     let (code, _, stderr) = attested("min_score=99.9,of=original", "ecdsa.pem").await;
     assert_eq!(code, 1, "{stderr}");
     let (code, stdout, stderr) = verified(FIRST);
@@ -280,13 +289,13 @@ async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
         finish(&mut command)
     };
     let (code, stdout, stderr) = verified();
-    assert!(code == 0 && !stderr.contains("alone"), "{stdout}{stderr}");
+    assert!(code == 0 && !stderr.contains("weights alone"), "{stdout}{stderr}");
     // One byte of each file, with unchanged size and time.
     for (file, words) in [
         ("model.safetensors", "does not have the weights"),
         ("tokenizer.json", "tokenizer.json has other contents"),
         ("config.json", "config.json has other contents"),
-        ("1_Pooling/config.json", "1_Pooling/config.json"),
+        ("1_Pooling/config.json has other contents", "1_Pooling/config.json"),
     ] {
         let path = folder.join(file);
         let (bytes, time) = (
@@ -311,7 +320,10 @@ async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
     }
     fs::write(folder.join("added_tokens.json"), "{}").unwrap();
     let (code, _, stderr) = verified();
-    assert!(code == 3 && stderr.contains("added_tokens.json"), "{code}: {stderr}");
+    assert!(
+        code == 3 && stderr.contains("added_tokens.json was added"),
+        "{code}: {stderr}"
+    );
     fs::remove_file(folder.join("added_tokens.json")).unwrap();
     assert_eq!(verified().0, 0);
 }
@@ -331,9 +343,12 @@ async fn a_generator_that_gives_every_text_back_lets_no_encoder_pass() {
     let dead = Stub::start(Answer::Echo).await;
     let (code, report, stderr) = gated(&dead).await;
     assert_eq!((code, &report["gate"]["verdict"]), (4, &"invalid".into()), "{stderr}");
-    assert!(stderr.contains("invalid"), "{stderr}");
+    assert!(stderr.contains("the gate is invalid"), "{stderr}");
     let headline = report["headline"][0].as_str().unwrap();
-    assert!(headline.contains("100 %") && !headline.contains("holds"), "{headline}");
+    assert!(
+        headline.contains("100 % of the texts stayed as they were") && !headline.contains("holds"),
+        "{headline}"
+    );
     assert!(dead.calls() >= 2 * PAIRS);
 
     let good = Stub::start(Answer::Good).await;
@@ -361,7 +376,7 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     let (code, _, stderr) = judged("local:qwen2.5-coder-1.5b-instrct", "12").await;
     assert_eq!(code, 2, "{stderr}");
     assert!(
-        stderr.contains("--judge: ") && stderr.contains("qwen2.5-coder-1.5b-instruct"),
+        stderr.contains("--judge: ") && stderr.contains("did you mean qwen2.5-coder-1.5b-instruct"),
         "{stderr}"
     );
     assert_eq!(stub.calls(), 0);
@@ -389,7 +404,13 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     let known = 48;
     assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1 + known);
     assert_eq!(judge.calls() as u64, 30 + unreadable + 1 + known);
-    assert!(own["inseparable"].as_str().unwrap().contains("0 of 16"), "{own}");
+    assert!(
+        own["inseparable"]
+            .as_str()
+            .unwrap()
+            .contains("refused 0 of 16 unrelated texts"),
+        "{own}"
+    );
 
     let (code, again, stderr) = judged(&spec, "30").await;
     assert_eq!(code, 0, "{stderr}");

@@ -459,9 +459,9 @@ async fn a_broker_that_is_wiped_costs_nothing_but_time() {
     fleet.hold_after_some();
     let check = begun(fleet.check_by_workers(&home().unwrap()));
     fleet.all_held().await;
-    let in_flight = fleet.stub.in_flight();
     fleet.nats.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
+    let in_flight = fleet.stub.in_flight();
     fleet.nats.start_again(true);
     fleet.stub.release();
     assert_equal(&alone, &report(check).await, "a wiped broker", true);
@@ -563,7 +563,7 @@ async fn a_run_that_no_worker_takes_says_so_and_fails() {
     let (code, _, stderr) = begun(check).await.unwrap();
     assert_eq!(code, 3, "{stderr}");
     assert!(
-        stderr.contains("`transform`") && stderr.contains("isomer worker --engine"),
+        stderr.contains("no worker takes units of `transform`") && stderr.contains("isomer worker --engine"),
         "{stderr}"
     );
     let _worker = fleet.worker();

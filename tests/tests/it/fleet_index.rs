@@ -162,7 +162,7 @@ fn workers_fill_a_collection_as_one_process_does_and_leave_nothing_of_the_texts(
     let Some(fleet) = Fleet::new(200) else { return };
     let (mut first, mut second) = (fleet.worker(&[]), fleet.worker(&[]));
     let (code, stdout, stderr) = finish(&mut fleet.run(&home().unwrap(), "sink", &[]));
-    assert!(stderr.contains("2 workers"), "{stderr}");
+    assert!(stderr.contains("encoded by workers: 2 workers"), "{stderr}");
     let told = outcome((code, stdout, stderr));
     assert_eq!((&told["written"], &told["unchanged"]), (&json!(200), &json!(0)));
     // Thirteen batches of sixteen documents, none of them encoded by the writing process.
@@ -292,7 +292,7 @@ async fn a_worker_whose_vectors_are_others_is_refused_and_no_row_is_written() {
             for (sink, more) in [("plain", &[][..]), ("augmented", &augment)] {
                 let (code, stdout, stderr) = finish(&mut fleet.run(&own, sink, more));
                 assert_eq!(code, 3, "{stdout}");
-                assert!(stderr.contains("vectors of the space"), "{stderr}");
+                assert!(stderr.contains("makes vectors of the space"), "{stderr}");
                 let more = [&["--share", "0"], more].concat();
                 let rows = finish(&mut fleet.index(&own, "verify", sink, &more));
                 let found: Value = serde_json::from_str(&rows.1).unwrap_or_else(|_| panic!("{rows:?}"));
@@ -313,7 +313,7 @@ fn without_a_worker_a_run_ends_with_the_command_that_starts_one() {
     let mut run = fleet.run(&own, "sink", &[]);
     let (code, _, stderr) = finish(run.env("ISOMER_FLEET__WORKER_WAIT_SECONDS", "1"));
     assert_eq!(code, 3, "{stderr}");
-    for says in ["`encode`", "isomer worker --engine"] {
+    for says in ["no worker takes units of `encode`", "isomer worker --engine"] {
         assert!(stderr.contains(says), "{stderr}");
     }
 }

@@ -289,7 +289,7 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
         (id.as_str(), "encode", MODEL)
     );
     let shown = page(server.address);
-    for part in ["no worker", "Table of lanes", "isomer worker --lanes encode=1"] {
+    for part in ["no worker takes", "Table of lanes", "isomer worker --lanes encode=1"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let address = server.address.to_string();

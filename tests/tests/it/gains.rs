@@ -173,7 +173,7 @@ fn scores_are_kept_unless_fresh_ones_are_wanted_and_damaged_ones_are_refused() {
     }
     let (code, _, stderr) = run(&home, &few);
     assert_eq!(code, 3, "{stderr}");
-    assert!(stderr.contains("--fresh"), "{stderr}");
+    assert!(stderr.contains("remove it, or give --fresh"), "{stderr}");
     let (code, stdout, stderr) = run(&home, &fresh);
     assert_eq!(code, 0, "{stderr}");
     for part in [
@@ -278,7 +278,7 @@ async fn tokens_outlive_the_cache_times_are_of_fresh_texts_and_a_barren_source_i
         stderr.contains(&format!("{SMALL} on quick/sts, paraphrase")),
         "{stderr}"
     );
-    assert!(stderr.contains("no variant"), "{stderr}");
+    assert!(stderr.contains("gave no variant of any text"), "{stderr}");
 }
 
 #[test]
@@ -289,10 +289,13 @@ fn settings_that_cannot_be_are_refused_before_anything_is_loaded() {
             &["--augment", "paraphrase", "--settings", "combinations"][..],
             "name two or more",
         ),
-        (&["--augment", "paraphrase", "--settings", "generators"], "--generator"),
+        (
+            &["--augment", "paraphrase", "--settings", "generators"],
+            "repeat --generator",
+        ),
         (
             &["--augment", "paraphrase", "--settings", "weights", "--pooling", "max"],
-            "--pooling",
+            "leave --pooling out",
         ),
         (
             &[

@@ -169,7 +169,7 @@ fn an_index_of_a_changed_encoder_is_refused_and_one_of_an_older_isomer_is_named(
         for command in [&run[..], &compare[..]] {
             let (code, stderr) = index(&home, command);
             assert!(
-                code != 0 && stderr.contains("vectors that differ"),
+                code != 0 && stderr.contains("holds vectors that differ"),
                 "{what}: {code} {stderr}"
             );
         }

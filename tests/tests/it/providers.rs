@@ -172,7 +172,7 @@ fn providers_are_registered_shown_changed_checked_and_taken_away() {
         "60",
     ]);
     assert!(done(&["renew", "self"]).starts_with("self stays until 20"));
-    refused(&["renew", "tei"], 3, &["lease"]);
+    refused(&["renew", "tei"], 3, &["has no lease"]);
     refused(
         &["delete", "tei", "--etag", "old"],
         3,

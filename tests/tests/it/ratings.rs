@@ -89,7 +89,7 @@ fn a_filled_sheet_bounds_the_share_of_faithful_rewrites() {
     assert!((estimate - (108.0 + 12.0 / 5.0) / 120.0).abs() < 1e-12);
     assert!(low > 0.8 && low < estimate, "{low}");
     let (code, stdout, _) = ratings(&report);
-    assert!(code == 0 && stdout.contains("120 rewrites"), "{stdout}");
+    assert!(code == 0 && stdout.contains("of 120 rewrites are faithful"), "{stdout}");
     for name in ["ratings.json", "ratings.md", "ratings.html"] {
         assert!(
             home.path().join("out").join(name).metadata().unwrap().len() > 500,

@@ -175,7 +175,7 @@ fn every_test_reads_a_table_and_answers_for_programs_and_people() {
     let (code, stdout, _) = finish(isomer(&tables.home).args(["stats", "ranks", "--input", &scores]));
     assert_eq!(code, 0);
     assert!(
-        stdout.contains("Nemenyi") && stdout.contains("qwen3-embedding-8b"),
+        stdout.contains("Nemenyi: ranks further apart than") && stdout.contains("qwen3-embedding-8b"),
         "{stdout}"
     );
 }
@@ -219,14 +219,20 @@ fn tables_that_do_not_fit_are_refused_by_name() {
     let one = tables.write("one.csv", "dataset,a,b\nx,0.5,0.6\n");
     let found = tables.json(&["compare", "--input", &one]);
     assert!(
-        found["comparisons"][0]["note"].as_str().unwrap().contains("p-value"),
+        found["comparisons"][0]["note"]
+            .as_str()
+            .unwrap()
+            .contains("no two-sided p-value below 1"),
         "{found}"
     );
     let same = tables.write("same.csv", "a,b\n1,1\n2,2\n3,3\n");
     let found = tables.json(&["compare", "--input", &same]);
     assert!(found["comparisons"][0]["p_value"].is_null(), "{found}");
     assert!(
-        found["comparisons"][0]["note"].as_str().unwrap().contains("zero"),
+        found["comparisons"][0]["note"]
+            .as_str()
+            .unwrap()
+            .contains("all differences are zero"),
         "{found}"
     );
 }

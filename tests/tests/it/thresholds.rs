@@ -136,7 +136,7 @@ fn thresholds_and_history_come_from_files_and_from_kept_runs_alike() {
         let mut left_out = kept["left_out"].as_array().unwrap().iter();
         left_out.find(|one| one["run"] == run["run"]["id"]).unwrap()["why"].to_string()
     };
-    assert!(why(&again).contains("counts once") && why(&other).contains("another suite"));
+    assert!(why(&again).contains("again, which counts once") && why(&other).contains("another suite"));
     assert_eq!(
         kept["left_out"].as_array().unwrap().len(),
         2,
@@ -158,5 +158,5 @@ fn thresholds_and_history_come_from_files_and_from_kept_runs_alike() {
         assert!(place("out").join(name).metadata().unwrap().len() > 500, "{name}");
     }
     let (code, _, stderr) = run("history", &["nobody", &text("new")]);
-    assert!(code == 2 && stderr.contains("`nobody`"), "{stderr}");
+    assert!(code == 2 && stderr.contains("has the encoder `nobody`"), "{stderr}");
 }

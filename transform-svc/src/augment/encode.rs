@@ -139,9 +139,9 @@ impl Vectors {
     }
 }
 
-pub(super) async fn describe(asking: &EncodeParameters) -> Result<Encoder, Fault> {
-    let client = EncoderClient::new(asking.channel.clone());
-    let encoder = client.describe(&asking.encoder_id).await;
+pub(super) async fn describe(parameters: &EncodeParameters) -> Result<Encoder, Fault> {
+    let client = EncoderClient::new(parameters.channel.clone());
+    let encoder = client.describe(&parameters.encoder_id).await;
     let encoder = encoder.map_err(|status| of_encoder(&status))?;
     encoder.ok_or_else(|| Fault::precondition("BAD_ENCODER", "the encoder service described no encoder"))
 }
@@ -150,13 +150,13 @@ pub(super) async fn describe(asking: &EncodeParameters) -> Result<Encoder, Fault
 /// encoded once. A variant is not encoded if its vector is cached in the space that the originals'
 /// response names.
 pub(super) async fn encode(
-    asking: &EncodeParameters,
+    parameters: &EncodeParameters,
     encoder: &Encoder,
     originals: Vec<Arc<str>>,
     mut variants: mpsc::UnboundedReceiver<Arc<str>>,
     memory: Option<&Memory<'_>>,
 ) -> Result<Vectors, Fault> {
-    let client = &EncoderClient::new(asking.channel.clone());
+    let client = &EncoderClient::new(parameters.channel.clone());
     let most = batches::most_items(encoder.max_batch_items, BATCH_TEXTS);
     let mut known: HashSet<Arc<str>> = HashSet::new();
     let mut waiting: VecDeque<Arc<str>> = originals
@@ -180,7 +180,7 @@ pub(super) async fn encode(
             && let Some(batch) = batch(&mut waiting, most)
         {
             under_way.push(async move {
-                let answer = client.encode(request(asking, &batch)).await;
+                let answer = client.encode(request(parameters, &batch)).await;
                 (batch, answer)
             });
         }
@@ -203,7 +203,7 @@ pub(super) async fn encode(
                 }
             }
             Some((batch, answer)) = under_way.next(), if !under_way.is_empty() => {
-                vectors.take(&batch, asking.dimensions, answer.map_err(|status| of_encoder(&status))?)?;
+                vectors.take(&batch, parameters.dimensions, answer.map_err(|status| of_encoder(&status))?)?;
                 answered = true;
             }
         }
@@ -216,17 +216,17 @@ fn batch(waiting: &mut VecDeque<Arc<str>>, most: usize) -> Option<Vec<Arc<str>>>
     (count > 0).then(|| waiting.drain(..count).collect())
 }
 
-fn request(asking: &EncodeParameters, batch: &[Arc<str>]) -> EncodeRequest {
+fn request(parameters: &EncodeParameters, batch: &[Arc<str>]) -> EncodeRequest {
     let inputs = batch.iter().map(|text| Input {
         input: Some(input::Input::Text(text.to_string())),
     });
     EncodeRequest {
-        encoder_id: asking.encoder_id.clone(),
+        encoder_id: parameters.encoder_id.clone(),
         inputs: inputs.collect(),
-        prompt: asking.prompt.clone(),
-        dimensions: asking.dimensions,
+        prompt: parameters.prompt.clone(),
+        dimensions: parameters.dimensions,
         output_dtype: Dtype::F32.into(),
-        priority: asking.priority.into(),
+        priority: parameters.priority.into(),
         ..EncodeRequest::default()
     }
 }

@@ -153,7 +153,7 @@ pub(crate) async fn encode_augmented(
     let items = request.items;
     let wanted = spec::read(request.spec, items.len())?;
     let evidence = request.evidence;
-    let asking = EncodeParameters {
+    let parameters = EncodeParameters {
         channel,
         encoder_id: request.encoder_id,
         prompt: vectorial.prompt,
@@ -165,9 +165,9 @@ pub(crate) async fn encode_augmented(
     let memory = memory.map(|kept| {
         kept.of(&VectorKeyContext {
             address: &request.encoder_address,
-            encoder: &asking.encoder_id,
-            prompt: asking.prompt.as_ref(),
-            dimensions: asking.dimensions,
+            encoder: &parameters.encoder_id,
+            prompt: parameters.prompt.as_ref(),
+            dimensions: parameters.dimensions,
             scope: caller.scope(),
         })
     });
@@ -184,8 +184,8 @@ pub(crate) async fn encode_augmented(
         Ok::<_, Fault>((identity, generated))
     };
     let encoding = async {
-        let encoder = encode::describe(&asking).await?;
-        let vectors = encode::encode(&asking, &encoder, originals.clone(), variants, memory.as_ref()).await?;
+        let encoder = encode::describe(&parameters).await?;
+        let vectors = encode::encode(&parameters, &encoder, originals.clone(), variants, memory.as_ref()).await?;
         Ok::<_, Fault>((encoder, vectors))
     };
     // The first failure ends both.

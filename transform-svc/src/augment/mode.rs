@@ -271,7 +271,7 @@ mod tests {
             ..CascadeRule::default()
         });
         let rule = rule.unwrap();
-        assert!(rule.plain(&[0.1, 0.4, 0.5]).unwrap_err().contains("higher"));
+        assert!(rule.plain(&[0.1, 0.4, 0.5]).unwrap_err().contains("before the higher"));
         assert!(rule.plain(&[f64::NAN]).is_err());
         assert!(rule.plain(&[0.4, 0.4, 0.1]).is_ok(), "equal scores are in order");
     }

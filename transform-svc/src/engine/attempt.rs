@@ -9,7 +9,7 @@ use std::sync::{
 use isomer_transformations::AnswerForm;
 
 use super::{
-    Call, Failure, GuardMode, Job, JobResult, MadeTexts, Outcome, Plan, Provenance,
+    Call, GuardMode, Job, JobResult, MadeTexts, Outcome, Plan, Provenance,
     cache_access::{CacheAccess, Dispatch},
     generation::{EntryFields, generation},
     inflight::{CallContext, GenerationResult, Inflight, ProduceError, generator_calls},
@@ -98,7 +98,6 @@ pub(super) async fn until_checks_pass(context: AttemptContext<'_>, job: &Job) ->
                 result.cost.fresh_attempts += u32::from(fresh);
                 let CheckedTexts { texts, fired, language } = check(plan, job, attempted);
                 result.provenance.language_check = language;
-                result.record_checks(&fired, fresh);
                 if unfinished {
                     patience = patience.saturating_mul(PATIENCE);
                 }
@@ -115,12 +114,13 @@ pub(super) async fn until_checks_pass(context: AttemptContext<'_>, job: &Job) ->
                     if good {
                         break;
                     }
-                } else if fired == [Check::Identical] && !plan.retry_identical {
-                    result.outcome = Outcome::Unchanged;
-                    break;
                 } else {
-                    let error = String::new();
-                    result.outcome = Outcome::Failed(Failure { checks: fired, error });
+                    let unchanged = fired == [Check::Identical] && !plan.retry_identical;
+                    result.fail(fired, String::new(), fresh);
+                    if unchanged {
+                        result.outcome = Outcome::Unchanged;
+                        break;
+                    }
                 }
                 if !unfinished && is_futile(plan, context.generator, attempt + 1) {
                     break;
@@ -318,10 +318,10 @@ impl AttemptContext<'_> {
         if stored.fresh {
             return (key, found);
         }
-        let asking = AtomicU64::new(0);
+        let calls = AtomicU64::new(0);
         let asked = version.get_or_try_init(|| async {
             let fresh = self.produce_as(call, identity, CacheAccess::Bypass).await.1?;
-            asking.store(fresh.usage.generator_calls, Ordering::Relaxed);
+            calls.store(fresh.usage.generator_calls, Ordering::Relaxed);
             Ok(fresh.entry.fingerprint)
         });
         let (key, found) = match asked.await {
@@ -333,7 +333,7 @@ impl AttemptContext<'_> {
             Err(error) => (key, Err(error)),
         };
         let with_calls = |mut produced: GenerationResult| {
-            produced.usage.generator_calls += asking.into_inner();
+            produced.usage.generator_calls += calls.into_inner();
             produced
         };
         (key, found.map(with_calls))

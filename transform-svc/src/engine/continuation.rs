@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Failure, Job, JobResult, MadeTexts, Outcome, Plan, attempt, question::Question};
+use super::{Engine, Job, JobResult, MadeTexts, Outcome, Plan, attempt, question::Question};
 use crate::{
     checks::{self, Check},
     error::TransformError,
@@ -65,13 +65,11 @@ pub(super) async fn until_all_cuts(
         }
         result.cost.fresh_attempts += u32::from(fresh);
         let checks = fired_checks(plan, job, &texts);
-        result.record_checks(&checks, fresh);
         if checks.is_empty() {
             result.outcome = Outcome::Made(MadeTexts::new(texts, attempt > 0));
             return Ok(result);
         }
-        let error = String::new();
-        result.outcome = Outcome::Failed(Failure { checks, error });
+        result.fail(checks, String::new(), fresh);
         if attempt::is_futile(plan, generator, attempt + 1) {
             break;
         }

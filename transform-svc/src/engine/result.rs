@@ -92,7 +92,7 @@ pub struct Provenance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub prompt: Arc<Prompt>,
-    /// TransformationRequest language; `None` if it is the text's own language and unknown.
+    /// Requested language; `None` if it is the text's own language and unknown.
     pub language: Option<Language>,
     /// Content address.
     pub key: Key,
@@ -145,7 +145,7 @@ impl JobResult {
     }
 
     /// Records the checks that fired on the current attempt. `fresh`: it was made now.
-    pub(super) fn record_checks(&mut self, checks: &[Check], fresh: bool) {
+    fn record_checks(&mut self, checks: &[Check], fresh: bool) {
         if self.provenance.attempts <= 1 {
             self.provenance.first_checks = checks.to_vec();
         }

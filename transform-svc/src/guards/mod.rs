@@ -79,8 +79,8 @@ pub struct GuardFindings {
 }
 
 impl GuardRow {
-    /// The duty of a rewrite that must keep these facts; `None` if there is none.
-    fn duty(&self, facts: Facts) -> Option<Policy> {
+    /// The policy for a rewrite that must keep these facts; `None` if there is none.
+    fn policy(&self, facts: Facts) -> Option<Policy> {
         let (lost, added) = match facts {
             Facts::Same => (true, !self.may_add),
             Facts::NoneLost => (true, false),
@@ -109,8 +109,8 @@ pub fn run(
         target: target.map(Language::code),
     };
     for row in GUARDS {
-        let Some(duty) = row.duty(kind.facts) else { continue };
-        match (row.look)(&pair, duty) {
+        let Some(policy) = row.policy(kind.facts) else { continue };
+        match (row.look)(&pair, policy) {
             Finding::Kept => {}
             Finding::Broken => findings.fired.push(row.guard),
             Finding::Unknown => findings.unknown.push(row.guard),

@@ -122,6 +122,13 @@ pub struct PairRating {
     pub cost: Cost,
 }
 
+impl PairRating {
+    /// Whether the whole rating came from the cache or from work that another request counts.
+    pub fn is_cached(&self) -> bool {
+        self.attempts > 0 && self.cost.fresh_attempts == 0 && !self.generator_failed
+    }
+}
+
 /// Rates pairs, several at once; each is yielded with its index when it is done. An error that
 /// affects all pairs ends the stream.
 pub fn run(

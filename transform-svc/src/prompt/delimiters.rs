@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_line_of_one_character_encloses_nothing_and_is_refused() {
         let error = around("\"\n{text}\n\"").unwrap_err();
-        assert!(error.contains("`\"`"), "{error}");
+        assert!(error.contains("`\"`") && error.contains("two characters"), "{error}");
     }
 
     #[test]

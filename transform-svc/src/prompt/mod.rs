@@ -280,12 +280,15 @@ mod tests {
         for (file, part) in [
             ("Rephrase {text}", "header"),
             ("+++\nid = \"paraphrase\"\nversion = 1\n+++\nRephrase this.", "{text}"),
-            ("+++\nid = \"paraphrase\"\nversion = 1\n+++\n{text} {text}", "once"),
+            (
+                "+++\nid = \"paraphrase\"\nversion = 1\n+++\n{text} {text}",
+                "exactly once",
+            ),
             ("+++\nid = \"summary\"\nversion = 1\n+++\n{text}", "summary"),
             ("+++\nid = \"paraphrase\"\n+++\n{text}", "version"),
             (
                 "+++\nid = \"paraphrase\"\nversion = 1\n+++\n[user]\n{text}\n[assistant]\nok",
-                "last",
+                "last message",
             ),
             (
                 "+++\nid = \"paraphrase\"\nversion = 1\n+++\n[system]\n[user]\n{text}",
@@ -306,9 +309,12 @@ mod tests {
     #[test]
     fn a_placeholder_that_is_none_is_told_the_nearest() {
         let error = parse("+++\nid = \"paraphrase\"\nversion = 1\n+++\nIn {langauge}: {text}").unwrap_err();
-        assert!(error.contains("{langauge}") && error.contains("{language}"), "{error}");
+        assert!(
+            error.contains("{langauge}") && error.contains("did you mean {language}"),
+            "{error}"
+        );
         let error = parse("+++\nid = \"paraphrase\"\nversion = 1\n+++\n{count} times {text}").unwrap_err();
-        assert!(error.contains("{count}"), "{error}");
+        assert!(error.contains("no placeholder {count}"), "{error}");
         // Braces that contain no name are text.
         parse("+++\nid = \"paraphrase\"\nversion = 1\n+++\nNot {\"json\": 1}. {text}").unwrap();
     }

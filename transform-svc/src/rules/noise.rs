@@ -36,7 +36,7 @@ impl Noise {
     /// If the channel or the dose is unknown.
     fn read(given: Parameters<'_>) -> Result<Self, ParameterError> {
         let name = given.text("channel").unwrap_or_default();
-        let channel = Channel::parse(name).ok_or_else(|| {
+        let channel = Channel::named(name).ok_or_else(|| {
             let known: Vec<&str> = Channel::ALL.iter().map(|channel| channel.name()).collect();
             ParameterError {
                 parameter: "channel".to_owned(),
@@ -139,8 +139,8 @@ mod tests {
         let case = read("case", Some(0.4)).unwrap();
         let [japanese, latin] = ["ja", "la"].map(|code| Language::parse(code).unwrap());
         let problem = |language| case.check_language(language).unwrap_err().problem;
-        assert!(problem(japanese).contains("case"));
-        assert!(problem(latin).contains("Latin"));
+        assert!(problem(japanese).contains("no letter case"));
+        assert!(problem(latin).contains("not defined for Latin"));
         assert_eq!(
             apply(&case, "猫が寝ている。", Some(japanese)),
             Err(Check::GeneratorError)

@@ -134,7 +134,7 @@ fn result(plan: &Plan, job: &Job, done: &JobResult, member: &Member, repeated: b
     let made = of_job.made();
     let text_measures = made.map_or(&[][..], |made| made.measures.as_slice());
     let texts = made.filter(|_| several).map_or(&[][..], |made| made.texts.as_slice());
-    let guards = made.map(|made| made.guards.clone()).unwrap_or_default();
+    let untold = made.map_or(&[][..], |made| made.guards.unknown.as_slice());
     let cache_hit = done.cached() || (repeated && generated && origin.attempts > 0);
     let provenance = Provenance {
         generator_id: plan
@@ -187,8 +187,8 @@ fn result(plan: &Plan, job: &Job, done: &JobResult, member: &Member, repeated: b
         set_jaccard: distractors::set_jaccard(texts),
         calls: origin.trail.iter().map(call).collect(),
         usage: Some(cost.usage).filter(|usage| !repeated && *usage != Usage::default()),
-        guards: numbers(&guards.fired),
-        guards_untold: numbers(&guards.unknown),
+        guards: numbers(of_job.fired_guards()),
+        guards_untold: numbers(untold),
         retried_guards: numbers(&origin.retried_guards),
         first_checks: numbers(&origin.first_checks),
     }

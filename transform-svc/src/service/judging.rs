@@ -110,27 +110,27 @@ fn scale_of(scale: i32) -> Result<JudgeScale, TransformError> {
     })
 }
 
-fn rating(rating_request: &RatingRequest, index: usize, id: String, pair_rating: PairRating) -> Rating {
-    let identity = rating_request.generator.identity();
-    let cache_hit = pair_rating.attempts > 0 && pair_rating.cost.fresh_attempts == 0 && !pair_rating.generator_failed;
+fn rating(request: &RatingRequest, index: usize, id: String, rated: PairRating) -> Rating {
+    let identity = request.generator.identity();
+    let cache_hit = rated.is_cached();
     Rating {
         index: index as u32,
         id,
-        score: pair_rating.score,
+        score: rated.score,
         provenance: Some(Provenance {
             generator_id: identity.id.clone(),
             generator_digest: identity.digest.clone(),
-            prompt_version: rating_request.prompt.tag(),
-            prompt_digest: rating_request.prompt.digest().to_owned(),
-            seed: pair_rating.seed,
-            attempts: if cache_hit { 0 } else { pair_rating.attempts },
+            prompt_version: request.prompt.tag(),
+            prompt_digest: request.prompt.digest().to_owned(),
+            seed: rated.seed,
+            attempts: if cache_hit { 0 } else { rated.attempts },
             cache_hit,
-            content_key: hex::encode(pair_rating.key),
+            content_key: hex::encode(rated.key),
             languages: Vec::new(),
             generator_key: identity.fingerprint(),
         }),
-        error: pair_rating.error,
-        unreadable: pair_rating.unreadable,
+        error: rated.error,
+        unreadable: rated.unreadable,
     }
 }
 
@@ -169,7 +169,7 @@ impl Totals {
             }
         };
         metrics::counter!(crate::metric_names::RATINGS, "outcome" => outcome).increment(1);
-        let hit = u64::from(pair_rating.cost.fresh_attempts == 0 && !pair_rating.generator_failed);
+        let hit = u64::from(pair_rating.is_cached());
         summary.cache_hits += hit;
         summary.unreadable_answers += u64::from(pair_rating.fresh_unreadable);
         sum::add(

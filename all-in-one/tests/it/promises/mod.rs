@@ -97,6 +97,9 @@ async fn calls_are_refused_as_the_comments_say() {
             if !keeps(row.promise, &fault) {
                 wrong.push(format!("{name}: {}: {fault}", refusal(&fault)));
             }
+            if call.field.is_some() && fault.field.as_deref() != call.field {
+                wrong.push(format!("{name}: another field than {:?} is named: {fault}", call.field));
+            }
             match &fault.field {
                 Some(field) if !fields::names(&call.path, field) && !tei::NAMED.iter().any(|(key, _)| key == field) => {
                     wrong.push(format!("{name}: `{field}` is not a field of the request: {fault}"));

@@ -20,7 +20,7 @@ use isomer_proto::{
 };
 use isomer_stubs::request;
 
-use super::table::{Call, Row, call, row};
+use super::table::{Call, Row, call, naming, row};
 use crate::models::ENCODER;
 
 const TEXT: &str = "The small grey cat slept on the old bench near the station, number 7.";
@@ -66,9 +66,13 @@ fn spec(generator: &str) -> TransformSpec {
 }
 
 fn inspect(pairs: usize, original: &str) -> Vec<Call> {
+    inspect_pairs(pairs, original, TEXT)
+}
+
+fn inspect_pairs(pairs: usize, original: &str, transformed: &str) -> Vec<Call> {
     let pair = inspect_request::Pair {
         original: original.to_owned(),
-        transformed: TEXT.to_owned(),
+        transformed: transformed.to_owned(),
         expected_language: None,
     };
     let request = InspectRequest {
@@ -294,7 +298,7 @@ fn encoders() -> Vec<Row> {
 }
 
 fn transforms() -> Vec<Row> {
-    let long = "word ".repeat(4001);
+    let (long, longer) = ("word ".repeat(4001), "a".repeat(100_001));
     let one = || vec![item(TEXT)];
     let german = TextItem {
         language: Some("de".to_owned()),
@@ -352,8 +356,14 @@ fn transforms() -> Vec<Row> {
                 .collect(),
         ),
         row(
-            "TransformService.Inspect INVALID_ARGUMENT pairs.original",
-            inspect(1, &"a".repeat(100_001)),
+            "TransformService.Inspect INVALID_ARGUMENT",
+            [
+                naming("pairs[0].original", inspect_pairs(1, &longer, TEXT)),
+                naming("pairs[0].transformed", inspect_pairs(1, TEXT, &longer)),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
         ),
         row(
             "TransformService.Judge INVALID_ARGUMENT scale",
@@ -364,8 +374,20 @@ fn transforms() -> Vec<Row> {
             judge(|request| request.pairs.clear()),
         ),
         row(
-            "TransformService.Judge INVALID_ARGUMENT pairs.transformed",
-            judge(|request| request.pairs[0].transformed.clone_from(&long)),
+            "TransformService.Judge INVALID_ARGUMENT",
+            [
+                naming(
+                    "pairs[0].original",
+                    judge(|request| request.pairs[0].original.clone_from(&long)),
+                ),
+                naming(
+                    "pairs[0].transformed",
+                    judge(|request| request.pairs[0].transformed.clone_from(&long)),
+                ),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
         ),
         row(
             "TransformService.Judge INVALID_ARGUMENT max_attempts",
@@ -408,8 +430,24 @@ fn transforms() -> Vec<Row> {
             augment(|request| source(request, Some(noise("keyboard", None)))),
         ),
         row(
-            "AugmentationService.Augment INVALID_ARGUMENT spec.generation_budget",
-            augment(|request| request.spec.as_mut().unwrap().set_mode(AugmentationMode::Budget)),
+            "AugmentationService.Augment INVALID_ARGUMENT",
+            [
+                naming(
+                    "spec.generation_budget",
+                    augment(|request| request.spec.as_mut().unwrap().set_mode(AugmentationMode::Budget)),
+                ),
+                naming(
+                    "spec.bypass_cache",
+                    augment(|request| {
+                        let spec = request.spec.as_mut().unwrap();
+                        spec.set_mode(AugmentationMode::Cached);
+                        spec.bypass_cache = true;
+                    }),
+                ),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
         ),
         row(
             "AugmentationService.Augment INVALID_ARGUMENT spec.mode",

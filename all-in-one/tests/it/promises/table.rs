@@ -14,6 +14,8 @@ pub struct Row {
 pub struct Call {
     pub path: String,
     pub message: Vec<u8>,
+    /// The field that the error names, if the promise leaves it out.
+    pub field: Option<&'static str>,
 }
 
 /// A call of `rpc`, for example `eval.v1.TaskService/Score`.
@@ -21,7 +23,17 @@ pub fn call(rpc: &str, message: impl Message) -> Call {
     Call {
         path: format!("/isomer.{rpc}"),
         message: message.encode_to_vec(),
+        field: None,
     }
+}
+
+/// Calls whose errors name this field, where the promise leaves it out.
+pub fn naming(field: &'static str, calls: Vec<Call>) -> Vec<Call> {
+    let call = |call| Call {
+        field: Some(field),
+        ..call
+    };
+    calls.into_iter().map(call).collect()
 }
 
 pub fn row(promise: &'static str, calls: Vec<Call>) -> Row {

@@ -15,6 +15,7 @@ fn call(rpc: &str, message: impl Message) -> Call {
     Call {
         path: format!("/tei.v1.{rpc}"),
         message: message.encode_to_vec(),
+        field: None,
     }
 }
 

@@ -2,7 +2,6 @@
 //! several print a table or a list of results.
 
 pub(super) mod json;
-pub(super) mod outcome;
 pub(super) mod output;
 pub(super) mod score_request;
 
@@ -12,7 +11,7 @@ use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     DatasetInput, DatasetPivot, ScoreRequest, TaskType, task_service_client::TaskServiceClient,
 };
-use outcome::Outcome;
+use output::Outcome;
 use score_request::{ScoreRequestBuilder, fields, named, targets, task_named};
 
 use super::{augment::prefetch_generator, eval_augmented};

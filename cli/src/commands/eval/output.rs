@@ -9,8 +9,15 @@ use std::{
 use isomer_proto::eval::v1::{PromptUse, ScoreResponse, prompt_use};
 use serde_json::{Map, Value, json};
 
-use super::{json, outcome::Outcome};
+use super::json;
 use crate::{args::Format, commands::stdout_failure, exit::Failure};
+
+/// The score of one encoder on one dataset.
+pub(crate) struct Outcome {
+    pub(crate) model: String,
+    pub(crate) data: String,
+    pub(crate) response: ScoreResponse,
+}
 
 /// Prints one result as mteb's document or as text, several as a list of results or a table of main
 /// scores.

@@ -134,15 +134,20 @@ impl<'a> Run<'a> {
         self.display.step(model, &step);
     }
 
+    /// The request for a score with the values of its items and its evidence.
+    fn request(&self, target: &Target, input: DatasetInput) -> ScoreRequest {
+        ScoreRequest {
+            per_item: true,
+            evidence: true,
+            ..self.builder.request(target, input)
+        }
+    }
+
     /// The plain score of an encoder on a data set, then one for each setting.
     async fn score(&mut self, model: &str, target: &Target) -> Result<(), Failure> {
         self.step(model, &target.name);
         let input = self.builder.input(model, target, self.display).await?;
-        let request = ScoreRequest {
-            per_item: true,
-            evidence: true,
-            ..self.builder.request(target, input.clone())
-        };
+        let request = self.request(target, input.clone());
         let plain = self
             .client()
             .score(request.clone())
@@ -173,11 +178,7 @@ impl<'a> Run<'a> {
             };
             let answer = self
                 .client()
-                .score(ScoreRequest {
-                    per_item: true,
-                    evidence: true,
-                    ..self.builder.request(target, input)
-                })
+                .score(self.request(target, input))
                 .await
                 .map_err(|status| of_cell(status, model, &target.name, name))?
                 .into_inner();

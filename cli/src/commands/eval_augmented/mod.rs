@@ -13,7 +13,10 @@ use isomer_proto::eval::v1::{DatasetAugmentation, DeltaInterval, ItemEvidence, S
 use serde_json::json;
 
 use super::{
-    eval::{json as document, outcome::Outcome, output::prompts},
+    eval::{
+        json as document,
+        output::{Outcome, prompts},
+    },
     stdout_failure,
 };
 use crate::{

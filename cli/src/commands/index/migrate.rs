@@ -266,7 +266,7 @@ mod tests {
             },
         );
         assert!(
-            text.contains("docs_1 alone") && text.contains("migrate backfill"),
+            text.contains("to docs_1 alone, 1 times") && text.contains("migrate backfill"),
             "{text}"
         );
     }

@@ -1,10 +1,10 @@
 //! Storage of keys: in the gateway's database, or behind a gateway at `--server`.
 
-use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, wire_key, wire_limits, wire_time};
+use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, NewKey, wire_key, wire_limits, wire_time};
 use isomer_client::Channel;
 use isomer_database::Database;
 use isomer_proto::gateway::v1::{
-    AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
+    ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
     UpdateKeyRequest, access_service_client::AccessServiceClient,
 };
 use isomer_service_kit::config::Secret;
@@ -18,23 +18,6 @@ use crate::{
 pub(super) enum KeyStore {
     Database { keys: Keys, who: String },
     Server(Box<AccessServiceClient<Channel>>),
-}
-
-/// The properties of a new key.
-pub(super) struct KeyProperties {
-    pub(super) name: String,
-    pub(super) scopes: Vec<AccessScope>,
-    pub(super) limits: Limits,
-    pub(super) expires: Option<i64>,
-}
-
-/// The changes to a key; absent fields are not changed.
-#[derive(Default)]
-pub(super) struct Change {
-    pub(super) name: Option<String>,
-    pub(super) scopes: Option<Vec<AccessScope>>,
-    pub(super) limits: Option<Limits>,
-    pub(super) expires: Option<Option<i64>>,
 }
 
 impl KeyStore {
@@ -74,22 +57,16 @@ impl KeyStore {
         }
     }
 
-    pub(super) async fn create(&mut self, properties: KeyProperties) -> Result<(ApiKey, String), Failure> {
+    pub(super) async fn create(&mut self, properties: NewKey) -> Result<(ApiKey, String), Failure> {
         match self {
             Self::Database { keys, who } => {
-                let new = NewKey {
-                    name: properties.name,
-                    scopes: properties.scopes.iter().copied().collect(),
-                    limits: properties.limits,
-                    expires: properties.expires,
-                };
-                let (record, secret) = keys.create(who, new).await?;
+                let (record, secret) = keys.create(who, properties).await?;
                 Ok((wire_key(&record, None), secret.expose().unwrap_or_default().to_owned()))
             }
             Self::Server(client) => {
                 let key = ApiKey {
                     name: properties.name,
-                    scopes: properties.scopes.into_iter().map(Into::into).collect(),
+                    scopes: properties.scopes.iter().map(Into::into).collect(),
                     limits: Some(wire_limits(&properties.limits)),
                     expire_time: properties.expires.map(wire_time),
                     ..ApiKey::default()
@@ -103,16 +80,10 @@ impl KeyStore {
         }
     }
 
-    pub(super) async fn import(&mut self, properties: KeyProperties, text: Secret) -> Result<(ApiKey, bool), Failure> {
+    pub(super) async fn import(&mut self, properties: NewKey, text: Secret) -> Result<(ApiKey, bool), Failure> {
         match self {
             Self::Database { keys, who } => {
-                let new = NewKey {
-                    name: properties.name,
-                    scopes: properties.scopes.iter().copied().collect(),
-                    limits: properties.limits,
-                    expires: properties.expires,
-                };
-                let (record, new) = keys.import(who, &text, new).await?;
+                let (record, new) = keys.import(who, &text, properties).await?;
                 Ok((wire_key(&record, None), new))
             }
             // A gateway itself generates the keys that it is asked to create.
@@ -163,15 +134,9 @@ impl KeyStore {
         }
     }
 
-    pub(super) async fn update(&mut self, id: &str, change: Change) -> Result<ApiKey, Failure> {
+    pub(super) async fn update(&mut self, id: &str, change: KeyChange) -> Result<ApiKey, Failure> {
         match self {
             Self::Database { keys, who } => {
-                let change = KeyChange {
-                    name: change.name,
-                    scopes: change.scopes.map(FromIterator::from_iter),
-                    limits: change.limits,
-                    expires: change.expires,
-                };
                 let (record, usage) = keys.update(who, id, change).await?;
                 Ok(wire_key(&record, Some(&usage)))
             }
@@ -191,7 +156,7 @@ impl KeyStore {
                     key: Some(ApiKey {
                         id: id.to_owned(),
                         name: change.name.unwrap_or_default(),
-                        scopes: change.scopes.unwrap_or_default().into_iter().map(Into::into).collect(),
+                        scopes: change.scopes.unwrap_or_default().iter().map(Into::into).collect(),
                         limits: change.limits.as_ref().map(wire_limits),
                         expire_time: change.expires.flatten().map(wire_time),
                         ..ApiKey::default()

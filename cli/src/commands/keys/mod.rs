@@ -6,13 +6,13 @@ mod shown;
 
 use std::{io::Write, process::ExitCode};
 
-use isomer_access::{AuditEvent, AuditHead, Budget, Limits, Verifier, micros_now, read_expiry};
-use isomer_proto::gateway::v1::{AccessScope, BudgetPeriod};
+use isomer_access::{AuditEvent, AuditHead, Budget, KeyChange, Limits, NewKey, Verifier, micros_now, read_expiry};
+use isomer_proto::gateway::v1::BudgetPeriod;
 use isomer_service_kit::{Fault, config::Secret};
 use serde_json::{Value, json};
 use tonic::Code;
 
-use self::key_store::{Change, KeyProperties, KeyStore};
+use self::key_store::KeyStore;
 use super::stdout_failure;
 use crate::{
     args::{
@@ -52,9 +52,9 @@ fn print(line: &str) -> Result<(), Failure> {
 }
 
 async fn create(global: &Global, store: &mut KeyStore, args: CreateKeyArgs) -> Result<(), Failure> {
-    let properties = KeyProperties {
+    let properties = NewKey {
         name: args.name,
-        scopes: scopes(&args.scopes),
+        scopes: args.scopes.iter().copied().collect(),
         limits: limits(&args.limits),
         expires: args.expires.as_deref().map(expiry).transpose()?,
     };
@@ -80,9 +80,9 @@ async fn import(global: &Global, store: &mut KeyStore, args: ImportKeyArgs) -> R
     let file = args.key_file.display();
     let text = std::fs::read_to_string(&args.key_file)
         .map_err(|error| Failure::usage(format!("--key-file: {file} cannot be read: {error}")))?;
-    let properties = KeyProperties {
+    let properties = NewKey {
         name: args.name,
-        scopes: scopes(&args.scopes),
+        scopes: args.scopes.iter().copied().collect(),
         limits: Limits::default(),
         expires: None,
     };
@@ -107,10 +107,10 @@ async fn list(global: &Global, store: &mut KeyStore) -> Result<(), Failure> {
     }
 }
 
-fn change(args: UpdateKeyArgs) -> Result<Change, Failure> {
-    let change = Change {
+fn change(args: UpdateKeyArgs) -> Result<KeyChange, Failure> {
+    let change = KeyChange {
         name: args.name,
-        scopes: (!args.scopes.is_empty()).then(|| scopes(&args.scopes)),
+        scopes: (!args.scopes.is_empty()).then(|| args.scopes.iter().copied().collect()),
         limits: (args.no_limits || args.limits != LimitArgs::default()).then(|| limits(&args.limits)),
         expires: match args.expires.as_deref() {
             None => None,
@@ -128,16 +128,6 @@ fn change(args: UpdateKeyArgs) -> Result<Change, Failure> {
 
 fn expiry(text: &str) -> Result<i64, Failure> {
     read_expiry(text, micros_now()).map_err(|fault| Failure::usage(format!("--{fault}")))
-}
-
-fn scopes(scopes: &[AccessScope]) -> Vec<AccessScope> {
-    let mut properties: Vec<AccessScope> = Vec::new();
-    for &scope in scopes {
-        if !properties.contains(&scope) {
-            properties.push(scope);
-        }
-    }
-    properties
 }
 
 fn limits(args: &LimitArgs) -> Limits {

@@ -60,7 +60,7 @@ type TransformServiceClient interface {
 	// 4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
 	//
 	// @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
-	// @error INVALID_ARGUMENT pairs.original: A longer text.
+	// @error INVALID_ARGUMENT: A longer text. The field is the text.
 	Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectResponse, error)
 	// Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
 	//
@@ -68,7 +68,7 @@ type TransformServiceClient interface {
 	//
 	// @error INVALID_ARGUMENT scale: There is none.
 	// @error INVALID_ARGUMENT pairs: There are none.
-	// @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+	// @error INVALID_ARGUMENT: A text is over the length limit. The field is the text.
 	// @error INVALID_ARGUMENT max_attempts: Out of range.
 	Judge(ctx context.Context, in *JudgeRequest, opts ...grpc.CallOption) (*JudgeResponse, error)
 }
@@ -193,7 +193,7 @@ type TransformServiceServer interface {
 	// 4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
 	//
 	// @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
-	// @error INVALID_ARGUMENT pairs.original: A longer text.
+	// @error INVALID_ARGUMENT: A longer text. The field is the text.
 	Inspect(context.Context, *InspectRequest) (*InspectResponse, error)
 	// Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
 	//
@@ -201,7 +201,7 @@ type TransformServiceServer interface {
 	//
 	// @error INVALID_ARGUMENT scale: There is none.
 	// @error INVALID_ARGUMENT pairs: There are none.
-	// @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+	// @error INVALID_ARGUMENT: A text is over the length limit. The field is the text.
 	// @error INVALID_ARGUMENT max_attempts: Out of range.
 	Judge(context.Context, *JudgeRequest) (*JudgeResponse, error)
 	mustEmbedUnimplementedTransformServiceServer()
@@ -407,7 +407,8 @@ type AugmentationServiceClient interface {
 	// @error INVALID_ARGUMENT spec.k: It is over the number of sources.
 	// @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
 	//        (TransformationInfo.gives_several), or it is noise.
-	// @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+	// @error INVALID_ARGUMENT: The mode lacks what it needs, or has what contradicts it. The field
+	//        names it.
 	// @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
 	// @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
 	// @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
@@ -467,7 +468,8 @@ type AugmentationServiceServer interface {
 	// @error INVALID_ARGUMENT spec.k: It is over the number of sources.
 	// @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
 	//        (TransformationInfo.gives_several), or it is noise.
-	// @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+	// @error INVALID_ARGUMENT: The mode lacks what it needs, or has what contradicts it. The field
+	//        names it.
 	// @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
 	// @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
 	// @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.

@@ -113,7 +113,10 @@ fn a_broken_row_is_named_by_file_line_and_field() {
         "test.jsonl, line 2, field `sentence1`: a list where a string is expected"
     );
     let broken = fault(r#"{"sentence1":"a","sentence2":"b","#);
-    assert!(broken.starts_with("test.jsonl, line 2: broken JSON"), "{broken}");
+    assert!(
+        broken.starts_with("test.jsonl, line 2: broken JSON at column"),
+        "{broken}"
+    );
     assert_eq!(fault("[1]"), "test.jsonl, line 2: a list where an object is expected");
     assert!(fault(r#"{"sentence1":"a","sentence2":"b","score":1e999}"#).contains("line 2"));
 }
@@ -361,7 +364,7 @@ fn retrieval_reads_corpus_queries_and_judgements_with_or_without_header() {
         );
         assert_eq!(dataset.items(), 2);
         assert!(
-            dataset.notes()[0].starts_with("1 of 3 queries"),
+            dataset.notes()[0].starts_with("1 of 3 queries have no judgement"),
             "{:?}",
             dataset.notes()
         );

@@ -432,6 +432,6 @@ mod tests {
         let garbage = convert(vec![0xff; 9], Path::new("tiny.onnx"), PREFIX, &[], &to)
             .unwrap_err()
             .to_string();
-        assert!(garbage.contains("protobuf"), "{garbage}");
+        assert!(garbage.contains("not protobuf"), "{garbage}");
     }
 }

@@ -495,11 +495,11 @@ mod tests {
     fn a_count_that_no_file_of_the_size_can_hold_is_refused_before_memory_is_taken() {
         for count in [1 << 20, 1 << 40, 1 << 60] {
             let error = strings(&file(&page(count), count)).unwrap_err();
-            assert!(error.contains("size"), "{error}");
+            assert!(error.contains("more than a file of its size can hold"), "{error}");
         }
         // With a true count, the same file is read up to the dictionary.
         let error = strings(&file(&page(2), 2)).unwrap_err();
-        assert!(error.contains("dictionary"), "{error}");
+        assert!(error.contains("beyond its dictionary"), "{error}");
     }
 
     #[test]

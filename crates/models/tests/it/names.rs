@@ -26,7 +26,11 @@ async fn an_unknown_id_is_answered_with_its_neighbours() {
     );
     let fault = Fault::from(error);
     assert_eq!(fault.reason, "UNKNOWN_MODEL");
-    assert!(fault.message.contains("all-MiniLM-L6-v2"), "{}", fault.message);
+    assert!(
+        fault.message.contains("did you mean all-MiniLM-L6-v2"),
+        "{}",
+        fault.message
+    );
 }
 
 #[tokio::test]
@@ -100,7 +104,7 @@ async fn a_folder_whose_modules_put_the_transformer_deeper_is_read_there() {
         .unwrap();
     std::fs::remove_file(folder.join("0_Transformer/tokenizer.json")).unwrap();
     let error = message(&resolver, folder.to_str().unwrap(), ModelKind::Encoder).await;
-    assert!(error.contains("0_Transformer/tokenizer.json"), "{error}");
+    assert!(error.contains("0_Transformer/tokenizer.json missing"), "{error}");
 }
 
 #[tokio::test]
@@ -110,7 +114,7 @@ async fn what_a_folder_lacks_is_named_all_at_once() {
     write_files(&folder, &[("README.md".into(), vec![])]);
     let error = message(&world.resolver(), folder.to_str().unwrap(), ModelKind::Encoder).await;
     assert!(
-        error.contains("config.json, tokenizer.json, model.safetensors"),
+        error.contains("config.json, tokenizer.json, model.safetensors missing"),
         "{error}"
     );
 }
@@ -186,7 +190,7 @@ async fn weights_in_several_files_are_found_through_their_index() {
     assert!(
         message(&resolver, name, ModelKind::Encoder)
             .await
-            .contains("model-2.safetensors")
+            .contains("model-2.safetensors missing")
     );
 }
 

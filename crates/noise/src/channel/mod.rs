@@ -72,9 +72,3 @@ channels! {
     /// Words in English; English texts have words in Spanish.
     CodeSwitching, "code_switching", "a word of the lexicon", "those with a lexicon", code_switching::CodeSwitching;
 }
-
-impl Channel {
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|channel| channel.name() == name)
-    }
-}

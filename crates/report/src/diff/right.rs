@@ -228,7 +228,7 @@ mod tests {
         // Every positive lies below every negative: no threshold beats one answer for all.
         let evidence = pairs(&[0.1, 0.2, 0.8, 0.9], &[true, true, false, false]);
         let refused = Right::on(scored(TaskType::PairClassification, &evidence), 10).unwrap_err();
-        assert!(refused.contains("(50.0 %)"), "{refused}");
+        assert!(refused.contains("one answer for all of them (50.0 %)"), "{refused}");
         // Equal similarities are one group: half of them cannot be above the threshold.
         let evidence = pairs(&[0.5, 0.5, 0.5], &[true, true, false]);
         assert!(Right::on(scored(TaskType::PairClassification, &evidence), 10).is_err());
@@ -239,13 +239,13 @@ mod tests {
         let evidence = Evidence::mean(&[0.5, 1.0], None);
         for (task, reason) in [
             (TaskType::Sts, "graded"),
-            (TaskType::Clustering, "label"),
+            (TaskType::Clustering, "no label"),
             (TaskType::Summarisation, "ratings"),
             (TaskType::Reranking, "graded"),
             (TaskType::GradedRanking, "graded"),
             (TaskType::Clsd, "does not say"),
-            (TaskType::Classification, "accuracy"),
-            (TaskType::Retrieval, "lists"),
+            (TaskType::Classification, "only accuracy"),
+            (TaskType::Retrieval, "result lists are not kept"),
         ] {
             let refused = Right::on(scored(task, &evidence), 10).unwrap_err();
             assert!(refused.contains(reason), "{task}: {refused}");

@@ -170,7 +170,7 @@ mod tests {
             .collect();
         let made = curve("ocr", &DOSES, &drops, Some(&replicates), 0.95);
         assert!(made.half.is_none());
-        assert!(made.no_half.unwrap().contains("effect"));
+        assert!(made.no_half.unwrap().contains("no clear effect"));
         let few = curve("ocr", &DOSES[..2], &drops[..2], None, 0.95);
         assert_eq!(few.no_half.as_deref(), Some("needs at least 3 doses"));
     }

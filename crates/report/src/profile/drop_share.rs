@@ -109,6 +109,6 @@ mod tests {
         let none = drop_share(&strata(&[1.0, -1.0]), &strata(&[1.0, 1.0])).unwrap_err();
         assert!(none.contains("does not drop"));
         let other = drop_share(&strata(&[1.0, 2.0]), &strata(&[1.0])).unwrap_err();
-        assert!(other.contains("items"));
+        assert!(other.contains("mean over items"));
     }
 }

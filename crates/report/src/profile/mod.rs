@@ -47,7 +47,7 @@ pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile};
 pub use sequence::sequence;
 pub use shift::{Shift, ShiftInterval, adjust, shift};
 pub(crate) use strata::clusters;
-pub use strata::{Figure, group_weights, margin_strata, range, strata};
+pub use strata::{EncoderPair, Figure, group_weights, margin_strata, range, strata};
 pub use subsets::SubsetRow;
 pub use subsets::{Choice, rows as subset_rows, series as subset_series};
 

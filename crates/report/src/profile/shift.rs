@@ -173,7 +173,7 @@ mod tests {
         assert!(interval.method.contains("96.9 %"), "{}", interval.method);
         let five = shift(&[-1.0, -2.0, -3.0, -4.0, -5.0]).unwrap();
         assert!(five.signed_rank_interval.is_none());
-        assert!(five.note.unwrap().contains("signed-rank"));
+        assert!(five.note.unwrap().contains("no signed-rank interval"));
     }
 
     #[test]

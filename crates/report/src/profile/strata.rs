@@ -32,6 +32,13 @@ pub enum Figure {
     Transformation(usize),
 }
 
+/// An encoder and the baseline that it is compared with, by position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncoderPair {
+    pub encoder: usize,
+    pub baseline: usize,
+}
+
 /// The strata of one encoder: one for each data set; the members of a group share the group's
 /// weight.
 ///
@@ -68,12 +75,13 @@ pub fn strata(
 /// The reason why a data set has none, as a message.
 pub fn margin_strata(
     grid: &Grid,
-    (encoder, baseline): (usize, usize),
+    encoders: EncoderPair,
     figure: Figure,
     datasets: &[usize],
     items: &[DatasetItems],
     evidence: impl Fn(usize, usize) -> Result<UnitItems, String>,
 ) -> Result<Vec<Stratum>, String> {
+    let EncoderPair { encoder, baseline } = encoders;
     let sum = Sum::of_rule(grid, figure, false).less_itself();
     let mut same = true;
     let mut strata = each(grid, datasets, items, |d, own| {
@@ -228,6 +236,11 @@ mod tests {
     use super::*;
     use crate::stats::gate::{Limit, Verdict, items::decide_items};
 
+    const NEW_AND_OLD: EncoderPair = EncoderPair {
+        encoder: 0,
+        baseline: 1,
+    };
+
     fn grid() -> Grid {
         let columns = [("paraphrase", Axis::Lexical), ("summarisation", Axis::Length)];
         let mut grid = Grid::of(&["a"], &["x"], &columns, &[1, 2]);
@@ -327,7 +340,7 @@ mod tests {
         let of = |figure| {
             let found = margin_strata(
                 &grid,
-                (0, 1),
+                NEW_AND_OLD,
                 figure,
                 &[0],
                 std::slice::from_ref(&items),
@@ -372,7 +385,7 @@ mod tests {
             changed: Vec::new(),
             accepted: Vec::new(),
         };
-        let found = margin_strata(&grid, (0, 1), Figure::Original, &[0], &[items], |encoder, _| {
+        let found = margin_strata(&grid, NEW_AND_OLD, Figure::Original, &[0], &[items], |encoder, _| {
             let own = if encoder == 0 { &new } else { &old };
             Ok(UnitItems {
                 original: own.clone(),

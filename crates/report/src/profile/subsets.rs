@@ -409,7 +409,10 @@ mod tests {
     fn what_has_no_such_items_is_named_and_left_out_of_the_row() {
         let items = items([[false; 4], [true; 4]]);
         let why = series(&grid(), (Figure::Total, true), Choice::Accepted, &items, &unit()).unwrap_err();
-        assert!(why.contains("0 of 4 items") && why.contains("paraphrase"), "{why}");
+        assert!(
+            why.contains("0 of 4 items have accepted texts under paraphrase"),
+            "{why}"
+        );
         let masks = Choice::Accepted.masks(&items).unwrap();
         assert!(evidence(&grid(), (Figure::Total, true), ("x", &items, masks), &unit(), POINTS).is_err());
         let rows = rows(&grid(), 0, Choice::Accepted, &[items], |_| Ok(unit()));

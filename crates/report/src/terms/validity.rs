@@ -33,7 +33,6 @@ pub enum ValidityLimit {
 
 /// The declaration of a limit.
 struct Row {
-    name: &'static str,
     default: f64,
     /// The condition in words, after "A rule is invalid if".
     help: &'static str,
@@ -41,97 +40,76 @@ struct Row {
     reason: &'static str,
 }
 
-impl ValidityLimit {
-    pub const ALL: [Self; 10] = [
-        Self::MaxZero,
-        Self::MaxShared,
-        Self::MaxLeak,
-        Self::MaxAtChance,
-        Self::MaxUnchanged,
-        Self::MaxNearCopies,
-        Self::MaxSameRewrites,
-        Self::MaxGuarded,
-        Self::MinAccepted,
-        Self::MaxCut,
-    ];
+// The name of a limit is its spelling in a suite.
+isomer_names::names!(ValidityLimit {
+    MaxZero = "max_zero", MaxShared = "max_shared", MaxLeak = "max_leak", MaxAtChance = "max_at_chance",
+    MaxUnchanged = "max_unchanged", MaxNearCopies = "max_near_copies", MaxSameRewrites = "max_same_rewrites",
+    MaxGuarded = "max_guarded", MinAccepted = "min_accepted", MaxCut = "max_cut"
+});
 
+impl ValidityLimit {
     const fn row(self) -> Row {
         match self {
             Self::MaxZero => Row {
-                name: "max_zero",
                 default: 0.0,
                 help: "a larger share of its texts have a vector of length 0; texts without a letter or digit do not count",
                 reason: "{share} of the texts it looks at have a vector of length 0 ({limit}): the encoder knows none of their words or \
                          failed without an error, or a stored form keeps nothing of them",
             },
             Self::MaxShared => Row {
-                name: "max_shared",
                 default: 0.10,
                 help: "a larger share of its original texts have the vector of another text",
                 reason: "{share} of the original texts it looks at have the vector of a text with other words ({limit}): the encoder mixes \
                          up its answers or does not read these texts, or a stored form is too coarse for them",
             },
             Self::MaxLeak => Row {
-                name: "max_leak",
                 default: 0.05,
                 help: "in one of its data sets, a larger share of the test rows are train rows too, or of the queries are documents of the corpus",
                 reason: "in one of its data sets, {share} of the test rows are train rows too, or of the queries are documents of the corpus \
                          ({limit}): its score is partly memory; remove these rows, or allow them in the suite and say why",
             },
             Self::MaxAtChance => Row {
-                name: "max_at_chance",
                 default: 0.0,
                 help: "the original scores of a larger share of its data sets are at chance level (permutation test); for drops and margins",
                 reason: "the original scores of {share} of its data sets are at chance level ({limit}), and such a score cannot fall",
             },
             Self::MaxUnchanged => Row {
-                name: "max_unchanged",
                 default: 0.10,
                 help: "a larger share of its texts stayed unchanged",
                 reason: "{share} of the texts it looks at stayed as they were ({limit}): its scores say nothing about robustness; use a \
                          stronger generator",
             },
             Self::MaxNearCopies => Row {
-                name: "max_near_copies",
                 default: 0.50,
                 help: "a larger share of its rewrites are near copies: at most 15 % of the words differ, or the rewrite contains the original",
                 reason: "{share} of the rewrites it looks at are near copies of the original ({limit}): its scores say nothing about \
                          robustness; use a stronger generator",
             },
             Self::MaxSameRewrites => Row {
-                name: "max_same_rewrites",
                 default: 0.02,
                 help: "a larger share of its texts have the rewrite of a text with other words",
                 reason: "{share} of the texts it looks at have the same rewrite as a text with other words ({limit}): the generator refuses, \
                          or answers something else; look at the examples, and use a stronger generator",
             },
             Self::MaxGuarded => Row {
-                name: "max_guarded",
                 default: 0.30,
                 help: "a meaning guard fired on a larger share of its texts",
                 reason: "a meaning guard (numbers, negations, names) fired on {share} of the texts it looks at ({limit}): the rewrites change \
                          the meaning; use a stronger generator, or `guards = \"retry\"`",
             },
             Self::MinAccepted => Row {
-                name: "min_accepted",
                 default: 0.50,
                 help: "the judge accepts a smaller share of its rated rewrites",
                 reason: "invalid rewrites: the judge accepts {share} of those that it rated ({limit}), so the scores say more about the \
                          generator than about robustness; use a stronger generator",
             },
             Self::MaxCut => Row {
-                name: "max_cut",
                 default: 0.90,
                 help: "its encoder cut a larger share of its texts",
                 reason: "the encoder cut {share} of the texts it looks at ({limit}): its scores speak of their beginnings; use an encoder \
                          that reads longer texts, or shorter ones",
             },
         }
-    }
-
-    /// The spelling in a suite.
-    pub const fn name(self) -> &'static str {
-        self.row().name
     }
 
     /// The default share, if neither rule nor gate sets one.
@@ -142,10 +120,6 @@ impl ValidityLimit {
     /// The condition under which a rule is invalid, after "A rule is invalid if".
     pub const fn help(self) -> &'static str {
         self.row().help
-    }
-
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
     /// Whether a smaller share is better.

@@ -152,7 +152,7 @@ fn a_report_read_back_gives_the_same_files() {
 #[test]
 fn a_file_that_is_no_report_of_this_version_is_refused_with_its_reason() {
     let message = |json: &str| read(json.as_bytes()).unwrap_err();
-    assert!(message("[1, 2]").contains("report.json"));
+    assert!(message("[1, 2]").contains("not a report.json"));
     assert!(message("{\"schema\": \"isomer.report/9\"}").contains("isomer.report/9"));
     assert!(message("{\"schema\": \"isomer.report/1\"}").contains("missing field"));
 }
@@ -546,7 +546,7 @@ fn drift_stands_in_parallel_gaps_beside_the_plain_one_and_says_where_it_cannot()
     let missing: Vec<_> = report
         .not_computed
         .iter()
-        .filter(|one| one.what.contains("gaps"))
+        .filter(|one| one.what.contains("parallel gaps"))
         .collect();
     assert_eq!(missing.len(), 1, "{missing:?}");
     assert_eq!(
@@ -560,7 +560,7 @@ fn a_sample_says_so_with_its_sampling_error_and_scopes_hold_known_languages_only
     let mut report = report();
     for name in ["report.html", "report.md"] {
         let page = form(&report, name);
-        assert!(page.contains("100 of 4,906 rows"), "{name}");
+        assert!(page.contains("sample of 100 of 4,906 rows"), "{name}");
         let found = report.profile.encoders[0].datasets[2]
             .original_interval
             .as_ref()
@@ -570,7 +570,12 @@ fn a_sample_says_so_with_its_sampling_error_and_scopes_hold_known_languages_only
             "{name}"
         );
     }
-    assert!(report.notes.iter().any(|note| note.starts_with("1 of 6 data sets")));
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.starts_with("1 of 6 data sets is a sample"))
+    );
     // A data set of unknown language is in no table of English data.
     report.datasets[3].language = None;
     report.datasets[3].languages.clear();
@@ -699,7 +704,12 @@ fn the_verdict_comes_first_and_the_judges_acceptance_stands_in_the_overview() {
     let mut blind = report.clone();
     blind.judge.as_mut().unwrap().inseparable = Some("it rates all alike".to_owned());
     isomer_report::complete(&mut blind);
-    assert!(blind.headline.iter().any(|one| one.contains("stub:judge")));
+    assert!(
+        blind
+            .headline
+            .iter()
+            .any(|one| one.contains("is not known: the judge stub:judge"))
+    );
     let tile = form(&blind, "report.html");
     let tile = tile
         .split("Rewrites that keep the meaning")

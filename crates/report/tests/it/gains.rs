@@ -264,7 +264,7 @@ fn a_score_that_does_not_follow_from_its_items_has_no_interval_and_says_why() {
     let found = gains(&input).unwrap();
     let row = found.rows.iter().find(|row| row.setting.is_some()).unwrap();
     assert!(row.gain.as_ref().unwrap().intervals.items.is_none());
-    assert!(row.no_interval.as_ref().unwrap().contains("items"), "{row:?}");
+    assert!(row.no_interval.as_ref().unwrap().contains("its items give"), "{row:?}");
     // Then this encoder has none over data sets either; the other one keeps its own.
     let of = |encoder: &str| {
         let rows = found.tasks[0].rows.iter();
@@ -276,7 +276,7 @@ fn a_score_that_does_not_follow_from_its_items_has_no_interval_and_says_why() {
     // A missing plain score is an error that names it.
     input.cells.remove(0);
     let error = gains(&input).unwrap_err().to_string();
-    assert!(error.contains("weak on many (en)"), "{error}");
+    assert!(error.contains("weak on many (en), plain"), "{error}");
 }
 
 #[test]
@@ -337,5 +337,10 @@ fn the_published_schema_is_that_of_the_types_and_the_files_are_valid() {
         tables(&found).iter().filter(|table| table.detail).count(),
         found.strata.len()
     );
-    assert!(found.headline.iter().any(|sentence| sentence.contains("longer texts")));
+    assert!(
+        found
+            .headline
+            .iter()
+            .any(|sentence| sentence.contains("longer texts gain more"))
+    );
 }

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_cannot_be_ranked_is_refused() {
         let refused = |groups: &[PairScores]| score_pair_scores(groups, None, Profile::Hteb).unwrap_err().to_string();
-        assert!(refused(&[]).contains("groups"));
+        assert!(refused(&[]).contains("there are no groups"));
         assert!(refused(&[vec![0.5]]).contains("groups 0"));
         assert!(refused(&[vec![0.5, f64::NAN]]).contains("NaN"));
         assert!(refused(&[vec![0.5, 0.5]]).contains("equal"));

@@ -49,10 +49,7 @@ impl FromStr for Profile {
     type Err = UnknownProfile;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|p| p.name() == name)
-            .ok_or_else(|| UnknownProfile { name: name.to_owned() })
+        Self::named(name).ok_or_else(|| UnknownProfile { name: name.to_owned() })
     }
 }
 

@@ -40,7 +40,7 @@ fn fused_lists_equal_mteb() {
         let (dense, lexical) = (hits(&case["dense"]), hits(&case["lexical"]));
         for expected in case["fused"].as_array().unwrap() {
             let name = expected["fusion"].as_str().unwrap();
-            let fusion = Fusion::ALL.into_iter().find(|one| one.name() == name).unwrap();
+            let fusion = Fusion::named(name).unwrap();
             let weight = expected["dense_weight"].as_f64().unwrap();
             let both = [(&dense, weight), (&lexical, 1.0 - weight)];
             let both = both.map(|(hits, weight)| WeightedHits { hits, weight });

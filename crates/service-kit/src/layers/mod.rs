@@ -58,14 +58,7 @@ pub(crate) enum Via {
     Memory,
 }
 
-impl Via {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Memory => "memory",
-        }
-    }
-}
+isomer_names::names!(Via { Network = "network", Memory = "memory" });
 
 /// State that all requests of a server share.
 #[derive(Debug, Clone)]

@@ -117,7 +117,7 @@ mod tests {
                 .enter(true, Some(&one))
                 .unwrap_err()
                 .message
-                .contains("this connection")
+                .contains("on this connection")
         );
         places.extend((0..2).map(|_| probes.enter(true, Some(&other)).unwrap()));
         assert!(
@@ -125,7 +125,7 @@ mod tests {
                 .enter(true, Some(&other))
                 .unwrap_err()
                 .message
-                .contains("this server")
+                .contains("on this server")
         );
         probes.enter(false, Some(&one)).unwrap();
         drop(places);

@@ -85,7 +85,7 @@ fn what_cannot_be_rated_is_refused_by_name() {
     let message =
         |ratings: Array2<f64>, scale: Option<&[f64]>| Ratings::new(ratings.view(), scale).unwrap_err().to_string();
     assert!(message(array![[1.0]], None).contains("raters"));
-    assert!(message(array![[1.0, 1.0], [1.0, 1.0]], None).contains("value"));
+    assert!(message(array![[1.0, 1.0], [1.0, 1.0]], None).contains("only one value"));
     assert!(message(array![[1.0, NONE], [NONE, 2.0]], None).contains("two raters"));
     assert!(message(array![[1.0, 7.0], [1.0, 2.0]], Some(&[1.0, 2.0, 3.0])).contains("ratings is 7"));
     assert!(message(array![[f64::INFINITY, 7.0], [1.0, 2.0]], None).contains("finite"));

@@ -158,7 +158,7 @@ mod tests {
             margin: 1.0,
         };
         let found = non_inferiority(&[one, three, level], 0.05).unwrap();
-        assert!(found[0].note.as_ref().unwrap().contains("test"));
+        assert!(found[0].note.as_ref().unwrap().contains("no test"));
         assert!(found[1].note.as_ref().unwrap().contains("0.125"));
         assert!(found[2].note.as_ref().unwrap().contains("margin"));
         assert!(found.iter().all(|f| f.verdict == Verdict::Undecided));

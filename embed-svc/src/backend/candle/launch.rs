@@ -44,7 +44,7 @@ mod tests {
             &[usize::MAX, 2],
         ] {
             let refused = counted(shape).unwrap_err().to_string();
-            assert!(refused.contains("embed.max_batch_tokens"), "{refused}");
+            assert!(refused.contains("lower embed.max_batch_tokens"), "{refused}");
         }
     }
 

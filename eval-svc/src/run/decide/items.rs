@@ -18,7 +18,9 @@ use crate::{
         Basis, BoundGate, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Sequence, SubsetScores, Texts,
         Unit,
     },
-    profile::{self, Choice, DatasetItems, DropShare, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
+    profile::{
+        self, Choice, DatasetItems, DropShare, EncoderPair, Figure, Grid, RobustnessProfile, UnitItems, add_intervals,
+    },
     report::{Outcome, PairedComparison, PairedQuantity, PairedTexts, SubsetReport, paired_strata},
     run::{
         plan::{Layout, Variant, power::figure, table::Table},
@@ -202,7 +204,7 @@ impl<'a> ItemEvidence<'a> {
     fn margin(&self, encoders: EncoderPair, rule: &BoundRule, figure: Figure) -> Result<Vec<Stratum>, String> {
         profile::margin_strata(
             &self.grid,
-            (encoders.encoder, encoders.baseline),
+            encoders,
             figure,
             &rule.datasets,
             self.items(),
@@ -235,8 +237,7 @@ impl<'a> ItemEvidence<'a> {
             })
         };
         let comparison = PairedComparison {
-            encoder: encoders.encoder,
-            baseline: encoders.baseline,
+            encoders,
             quantity: paired,
             figure,
         };
@@ -322,13 +323,6 @@ impl<'a> ItemEvidence<'a> {
         }
         all
     }
-}
-
-/// Positions of an encoder and of the baseline that it is compared with.
-#[derive(Clone, Copy)]
-struct EncoderPair {
-    encoder: usize,
-    baseline: usize,
 }
 
 fn with_baseline(gate: &BoundGate, encoder: usize) -> Result<EncoderPair, String> {

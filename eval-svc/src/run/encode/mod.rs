@@ -56,12 +56,13 @@ impl<'a> EncoderVectors<'a> {
     /// Encodes the texts of a table that do not have a vector yet, prompt by prompt, and the texts
     /// on which a stored form is calibrated.
     pub(crate) async fn fill(&mut self, table: usize, texts: &[Key]) -> Result<(), RunError> {
-        let (context, layout, encoders, progress) = (
-            self.inputs.context,
-            self.inputs.layout,
-            self.inputs.encoders,
-            self.inputs.progress,
-        );
+        let Inputs {
+            context,
+            layout,
+            encoders,
+            progress,
+            ..
+        } = self.inputs;
         let (encoder, own_prompts) = (self.served(), &self.planned().prompts);
         let (vectors, meter) = (&mut *self.vectors, &mut *self.meter);
         let calibrating = calibration(layout, encoders, self.position, table);

@@ -24,7 +24,7 @@ pub(super) async fn drive(
     plan: Plan,
     live: Arc<LiveRun>,
     permits: Arc<Semaphore>,
-    turn: QueueTicket,
+    ticket: QueueTicket,
 ) {
     let saving = {
         let live = Arc::clone(&live);
@@ -33,7 +33,7 @@ pub(super) async fn drive(
     let work = async {
         // The semaphore is never closed; if it were, the run would start without a permit.
         let _permit = permits.acquire().await.ok();
-        drop(turn);
+        drop(ticket);
         live.progress.change(|record| {
             record.state = RunState::Running;
             record.started.get_or_insert_with(Timestamp::now);

@@ -166,8 +166,7 @@ async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, 
         alpha: round.alpha,
     };
     let (layout, encoders) = (&results.plan.layout, &results.plan.encoders);
-    let reports = || rounds.iter().map(report).collect();
-    let sequential = gate.map(|gate| decide::sequential(layout, encoders, gate, reports()));
+    let sequential = gate.map(|gate| decide::sequential(layout, encoders, gate, rounds.iter().map(report).collect()));
     results.complete(sequential, taken);
     let positions = match rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
         Some(round) => results.narrow(&round.tables, round.seeds),

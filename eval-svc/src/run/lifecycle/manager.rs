@@ -177,7 +177,7 @@ impl RunManager {
     /// As [`RunManager::create`], but limits refuse nothing.
     pub async fn forecast(&self, request: RunRequest, power: Option<f64>, owner: Owner) -> Result<Forecast, RunError> {
         // Planning costs as much as for a run, so it takes a place in the queue.
-        let _turn = self.inner.queue.enter(owner.name.as_deref())?;
+        let _ticket = self.inner.queue.enter(owner.name.as_deref())?;
         let context = self.inner.context.for_tenant(&owner.tenant)?;
         let mut forecast = prepare::foresee(&context, &request, power).await?;
         forecast.measured = self.measured(&forecast.total.generator_id).await?;
@@ -210,7 +210,7 @@ impl RunManager {
         request_id: Option<String>,
         owner: Owner,
     ) -> Result<RunRecord, RunError> {
-        let turn = self.inner.queue.enter(owner.name.as_deref())?;
+        let ticket = self.inner.queue.enter(owner.name.as_deref())?;
         let context = self.inner.context.for_tenant(&owner.tenant)?;
         let plan = prepare::prepare(&context, &request).await?;
         let id = uuid::Uuid::now_v7().to_string();
@@ -226,16 +226,16 @@ impl RunManager {
         let live = Arc::new(LiveRun::new(record.clone(), leadership, 0));
         self.inner.live.insert(&id, live.clone());
         metrics::counter!(crate::metric_names::RUNS).increment(1);
-        self.spawn(context, plan, live, turn);
+        self.spawn(context, plan, live, ticket);
         Ok(record)
     }
 
     /// Executes a run that this process leads, in a separate task. `context` is that of its tenant.
-    pub(crate) fn spawn(&self, mut context: RunContext, plan: Plan, live: Arc<LiveRun>, turn: QueueTicket) {
+    pub(crate) fn spawn(&self, mut context: RunContext, plan: Plan, live: Arc<LiveRun>, ticket: QueueTicket) {
         if self.inner.ledger.is_some() {
             context.work = context.work.of_run(&live.record().id);
         }
-        tokio::spawn(drive(context, plan, live, self.inner.permits.clone(), turn));
+        tokio::spawn(drive(context, plan, live, self.inner.permits.clone(), ticket));
     }
 
     /// Whether a run could start immediately.

@@ -198,7 +198,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
     }
     let id = live.record().id;
     manager.live_runs().insert(&id, Arc::clone(&live));
-    let turn = manager.queue().enter_accepted();
+    let ticket = manager.queue().enter_accepted();
     let manager = manager.clone();
     tokio::spawn(async move {
         if let Some(reason) = cancel {
@@ -219,7 +219,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
                     let usage = both(record.trial, plan.judge.as_ref().map(JudgePlan::trial_usage));
                     (record.trial, record.counters.judge) = (usage, usage);
                 });
-                manager.spawn(context, plan, live, turn);
+                manager.spawn(context, plan, live, ticket);
             }
             Some(Err(error)) => {
                 let fault = Fault::from(error);

@@ -1,6 +1,7 @@
 //! The plan of a run: the texts and encoders that all stages share, and the part of each stage.
 //!
-//! A stage receives the shared parts and its own part, never the whole plan.
+//! The stages up to the judge receive the shared parts and their own part. Decisions and report
+//! read the plan in the results.
 
 pub(super) mod ceiling;
 pub(super) mod copies;

@@ -135,8 +135,11 @@ pub(crate) fn sizes(rows: usize) -> Vec<usize> {
 
 /// The maximum number of looks of the plan.
 pub(crate) fn most_looks(plan: &Plan) -> usize {
-    let looks = sizes(rows(&plan.layout)).len();
-    if over_items(plan) { looks } else { 1 }
+    if over_items(plan) {
+        sizes(rows(&plan.layout)).len()
+    } else {
+        1
+    }
 }
 
 #[cfg(test)]

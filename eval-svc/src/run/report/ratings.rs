@@ -56,12 +56,11 @@ pub(crate) fn report(results: &RunResults, ratings: &Ratings) -> JudgeReport {
         report.ratings.extend(rows);
         for (encoder, id) in encoders.ids().enumerate() {
             for scope in scopes(layout, scale) {
-                let averages = rated_drifts(ratings, &drifts, encoder, scope);
                 let row = DriftRating {
                     encoder: id.to_owned(),
                     transformation: scope.label(layout),
                     dataset: scope.dataset(layout),
-                    ..DriftRating::of(scale, &averages.drifts, &averages.scores)
+                    ..rated_drifts(ratings, &drifts, encoder, scope)
                 };
                 // A single data set gets a row only with enough texts. The row over all data sets
                 // is always shown; if it has no number, it states the reason.
@@ -236,13 +235,8 @@ fn pair_drifts(results: &RunResults) -> PairDrifts {
     results.drifts.iter().map(one).collect()
 }
 
-/// Drift and rating of each text, averaged over its seeds.
-struct RatedDrifts {
-    drifts: Vec<f64>,
-    scores: Vec<f64>,
-}
-
-fn rated_drifts(ratings: &Ratings, drifts: &PairDrifts, encoder: usize, scope: RowScope) -> RatedDrifts {
+/// Drift against rating of each text, averaged over its seeds; the caller names the row.
+fn rated_drifts(ratings: &Ratings, drifts: &PairDrifts, encoder: usize, scope: RowScope) -> DriftRating {
     // Seed by seed.
     let mut texts: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for one in scope.samples(ratings) {
@@ -260,8 +254,8 @@ fn rated_drifts(ratings: &Ratings, drifts: &PairDrifts, encoder: usize, scope: R
     let averaged = texts
         .values()
         .filter_map(|(drifts, scores)| Some((stats::mean(drifts)?, stats::mean(scores)?)));
-    let (drifts, scores) = averaged.unzip();
-    RatedDrifts { drifts, scores }
+    let (drifts, scores): (Vec<_>, Vec<_>) = averaged.unzip();
+    DriftRating::of(scope.scale, &drifts, &scores)
 }
 
 #[cfg(test)]

@@ -131,7 +131,12 @@ async fn search(
     table: &Table,
     queries: Array2<f32>,
 ) -> Result<(Vec<Vec<Hit>>, Vec<DocumentFacts>), RunError> {
-    let (context, layout, progress) = (encoder.inputs.context, encoder.inputs.layout, encoder.inputs.progress);
+    let Inputs {
+        context,
+        layout,
+        progress,
+        ..
+    } = encoder.inputs;
     let (planned, size) = (encoder.planned(), context.config.shard_documents);
     let Some((labels, corpus)) = table.dataset.retrieval().zip(table.sharded_documents(size)) else {
         return Err(RunError::Internal(

@@ -45,7 +45,6 @@ struct PendingScore<'s> {
 
 /// The scores and drifts of an encoder so far.
 struct Scoring<'s, 'v> {
-    inputs: Inputs<'s>,
     encoder: &'s mut EncoderVectors<'v>,
     /// Progress of scoring.
     meter: &'s mut Meter,
@@ -75,7 +74,6 @@ pub(crate) async fn measure(
         })
         .collect();
     let mut scoring = Scoring {
-        inputs,
         encoder,
         meter,
         scores: HashMap::new(),
@@ -98,7 +96,7 @@ pub(crate) async fn measure(
 impl<'s> Scoring<'s, '_> {
     /// Reads the stored scores and drifts.
     async fn read_stored(&mut self, all: &[KeyedSet<'s>]) {
-        let units = &self.inputs.context.units;
+        let units = &self.encoder.inputs.context.units;
         let keys: Vec<&UnitKey> = all.iter().map(|one| &one.key).collect();
         let transformed = all.iter().filter(|one| one.set.variant != Variant::Original);
         let drifts: Vec<DriftKey<'_>> = transformed.map(|one| self.drift_key(one.set)).collect();
@@ -108,19 +106,19 @@ impl<'s> Scoring<'s, '_> {
                 self.scores.insert(one.address.clone(), score);
             }
             let key = self.drift_key(one.set);
-            if let Some(drift) = units.drift(key.vector_space, key.pairs, one.set.pairs.len()) {
+            if let Some(drift) = units.drift(key, one.set.pairs.len()) {
                 self.drifts.insert(key, drift);
             }
         }
     }
 
     fn drift_key(&self, set: &'s TextSet) -> DriftKey<'s> {
-        set.drift_key(self.inputs.layout, self.encoder.position)
+        set.drift_key(self.encoder.inputs.layout, self.encoder.position)
     }
 
     /// Counts the texts that stored scores and drifts save; `distinct`: number of all texts.
     fn count_stored(&mut self, all: &[KeyedSet<'s>], distinct: usize) {
-        let (inputs, position) = (self.inputs, self.encoder.position);
+        let (inputs, position) = (self.encoder.inputs, self.encoder.position);
         let mut needed: HashSet<Key> = HashSet::new();
         for one in all {
             if !self.scores.contains_key(&one.address) {
@@ -141,7 +139,12 @@ impl<'s> Scoring<'s, '_> {
     /// Scores the first of the sets that are left, or starts to.
     async fn score(&mut self, left: &'s [KeyedSet<'s>]) -> Result<(), RunError> {
         let Some(own) = left.first() else { return Ok(()) };
-        let (context, layout, encoders) = (self.inputs.context, self.inputs.layout, self.inputs.encoders);
+        let Inputs {
+            context,
+            layout,
+            encoders,
+            ..
+        } = self.encoder.inputs;
         let table = &layout.tables[own.set.table];
         self.meter.detail(format!(
             "{} on {}, {}",
@@ -173,11 +176,15 @@ impl<'s> Scoring<'s, '_> {
 
     /// Encodes the texts of a set and starts to score them.
     async fn start(&mut self, own: &'s KeyedSet<'s>) -> Result<(), RunError> {
-        let (context, layout, encoders) = (self.inputs.context, self.inputs.layout, self.inputs.encoders);
+        let inputs = self.encoder.inputs;
+        let Inputs {
+            context,
+            layout,
+            encoders,
+            ..
+        } = inputs;
         let (set, position) = (own.set, self.encoder.position);
-        self.encoder
-            .fill(set.table, &set.score_keys(self.inputs, position))
-            .await?;
+        self.encoder.fill(set.table, &set.score_keys(inputs, position)).await?;
         let (table, texts) = (&layout.tables[set.table], set.keys(layout, position));
         let stored = self.encoder.stored(set.table);
         let search = encoders.search(position);
@@ -218,7 +225,7 @@ impl<'s> Scoring<'s, '_> {
                 break;
             };
             let score = score.await?.map_err(|failure| self.failed(own.set, failure))?;
-            let stored = self.inputs.context.units.put(&own.key, &score);
+            let stored = self.encoder.inputs.context.units.put(&own.key, &score);
             stored.map_err(RunError::Units)?;
             let score = score.alone();
             self.scores.insert(own.address.clone(), score.clone());
@@ -228,7 +235,7 @@ impl<'s> Scoring<'s, '_> {
     }
 
     fn failed(&self, set: &TextSet, failure: ScoreFailure) -> RunError {
-        let (layout, encoders) = (self.inputs.layout, self.inputs.encoders);
+        let Inputs { layout, encoders, .. } = self.encoder.inputs;
         match failure {
             ScoreFailure::Undefined(source) => RunError::Score {
                 encoder: encoders.id(self.encoder.position).to_owned(),
@@ -244,14 +251,19 @@ impl<'s> Scoring<'s, '_> {
     /// Records a score with the counts of its truncated texts. They were stored when the texts had
     /// their vectors; an older version may have stored none.
     fn record(&mut self, own: &KeyedSet<'_>, score: ScoreRecord, cached: bool) {
-        let (context, layout) = (self.inputs.context, self.inputs.layout);
+        let Inputs {
+            context,
+            layout,
+            progress,
+            ..
+        } = self.encoder.inputs;
         let (set, position) = (own.set, self.encoder.position);
         let cuts = context.units.cuts(&own.key).unwrap_or_else(|| {
             let (table, texts) = (&layout.tables[set.table], set.keys(layout, position));
             let cuts = Cuts::of(layout, table, set.variant, &texts, &self.encoder.stored(set.table));
             cuts.unwrap_or_else(|| Cuts::unknown(table, &texts))
         });
-        self.inputs.progress.count(|counters| {
+        progress.count(|counters| {
             if cached {
                 counters.scores_cached += 1
             } else {
@@ -259,7 +271,7 @@ impl<'s> Scoring<'s, '_> {
             }
         });
         self.meter.add(1, u64::from(cached), Instant::now());
-        self.inputs.progress.report(self.meter);
+        progress.report(self.meter);
         self.measurements.scores.push(ScoreEntry {
             encoder: position,
             table: set.table,
@@ -275,7 +287,7 @@ impl<'s> Scoring<'s, '_> {
     /// Scores sets of one table with a large corpus: as many of the first sets as are searched
     /// together. Stores the scores, and keeps them without their evidence.
     async fn score_corpus(&mut self, left: &[KeyedSet<'_>], number: usize) -> Result<(), RunError> {
-        let (context, layout) = (self.inputs.context, self.inputs.layout);
+        let Inputs { context, layout, .. } = self.encoder.inputs;
         let (position, shard) = (self.encoder.position, context.config.shard_documents);
         // Equal texts have one score.
         let mut seen = HashSet::new();
@@ -307,8 +319,13 @@ impl<'s> Scoring<'s, '_> {
 
     /// Measures by how much the texts of a set moved, unless that is stored.
     async fn drift(&mut self, set: &'s TextSet) -> Result<(), RunError> {
-        let (context, layout, encoders) = (self.inputs.context, self.inputs.layout, self.inputs.encoders);
-        let position = self.encoder.position;
+        let (inputs, position) = (self.encoder.inputs, self.encoder.position);
+        let Inputs {
+            context,
+            layout,
+            encoders,
+            ..
+        } = inputs;
         let Variant::Transformed { transformation, seed } = set.variant else {
             return Ok(());
         };
@@ -320,11 +337,11 @@ impl<'s> Scoring<'s, '_> {
         let drift = match self.drifts.get(&key).cloned() {
             Some(drift) => drift,
             None => {
-                let texts = set.drift_keys(self.inputs, position);
+                let texts = set.drift_keys(inputs, position);
                 self.encoder.fill(set.table, &texts).await?;
                 let slot = layout.tables[set.table].varied_slot(position);
                 let drift = drift::measure(&set.pairs, slot, &self.encoder.stored(set.table))?;
-                let stored = context.units.put_drift(key.vector_space, key.pairs, &drift);
+                let stored = context.units.put_drift(key, &drift);
                 stored.map_err(RunError::Units)?;
                 self.drifts.insert(key, drift.clone());
                 drift

@@ -113,9 +113,9 @@ impl EncodingState {
 
 /// The sets of texts that a round adds.
 pub(crate) struct RoundSets {
-    pub(crate) sets: Vec<TextSet>,
+    sets: Vec<TextSet>,
     /// Number of distinct vectors that the sets need, by encoder.
-    pub(crate) distinct: Vec<usize>,
+    distinct: Vec<usize>,
 }
 
 impl RoundSets {

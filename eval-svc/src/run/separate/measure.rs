@@ -15,6 +15,7 @@ use crate::{
         RunError,
         encode::{
             EncoderVectors,
+            inputs::Inputs,
             vectors::{StoredVectors, calibration},
         },
         plan::{
@@ -106,7 +107,12 @@ pub(crate) async fn measure(
     encoder: &mut EncoderVectors<'_>,
     sets: &[TripleSet],
 ) -> Result<Vec<SeparationEntry>, RunError> {
-    let (context, layout, encoders) = (encoder.inputs.context, encoder.inputs.layout, encoder.inputs.encoders);
+    let Inputs {
+        context,
+        layout,
+        encoders,
+        ..
+    } = encoder.inputs;
     let position = encoder.position;
     let mut all = Vec::with_capacity(sets.len());
     for set in sets {

@@ -173,7 +173,8 @@ impl UnitStore {
 
     /// Stored drift of `n` pairs of texts, identified by their digest. An unreadable file counts as
     /// absent.
-    pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
+    pub(crate) fn drift(&self, key: DriftKey<'_>, n: usize) -> Option<Vec<Option<f32>>> {
+        let DriftKey { vector_space, pairs } = key;
         let stored: StoredDrift = self.aside("drift", &[DRIFT_VERSION, vector_space, pairs])?;
         let same = stored.version == DRIFT_VERSION && stored.vector_space == vector_space && stored.pairs == pairs;
         (same && stored.drift.len() == n).then_some(stored.drift)
@@ -183,7 +184,8 @@ impl UnitStore {
     ///
     /// # Errors
     /// If the disk refuses the write.
-    pub fn put_drift(&self, vector_space: &str, pairs: &str, drift: &[Option<f32>]) -> io::Result<()> {
+    pub(crate) fn put_drift(&self, key: DriftKey<'_>, drift: &[Option<f32>]) -> io::Result<()> {
+        let DriftKey { vector_space, pairs } = key;
         let stored = StoredDrift {
             version: DRIFT_VERSION.to_owned(),
             vector_space: vector_space.to_owned(),

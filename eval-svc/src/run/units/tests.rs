@@ -79,11 +79,12 @@ fn drift_comes_back_to_the_last_bit_for_its_own_pairs_and_space() {
     let folder = tempfile::tempdir().unwrap();
     let store = UnitStore::open(folder.path()).unwrap();
     let drift = [Some(0.123_456_79f32), None, Some(0.0)];
-    store.put_drift("space", "pairs", &drift).unwrap();
-    assert_eq!(store.drift("space", "pairs", 3).as_deref(), Some(&drift[..]));
-    assert_eq!(store.drift("space", "pairs", 2), None);
-    assert_eq!(store.drift("other", "pairs", 3), None);
-    assert_eq!(store.drift("space", "others", 3), None);
+    let key = |vector_space, pairs| DriftKey { vector_space, pairs };
+    store.put_drift(key("space", "pairs"), &drift).unwrap();
+    assert_eq!(store.drift(key("space", "pairs"), 3).as_deref(), Some(&drift[..]));
+    assert_eq!(store.drift(key("space", "pairs"), 2), None);
+    assert_eq!(store.drift(key("other", "pairs"), 3), None);
+    assert_eq!(store.drift(key("space", "others"), 3), None);
 }
 
 #[test]

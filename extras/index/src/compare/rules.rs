@@ -270,11 +270,11 @@ mod tests {
             ("margin", "KEY=VALUE"),
             ("margin=-1", "from 0 to 100"),
             ("margin=nan", "a number"),
-            ("margin=1,min_overlap=2", "second"),
-            ("of=ndcg", "limit"),
+            ("margin=1,min_overlap=2", "second limit"),
+            ("of=ndcg", "no limit"),
             ("margin=1,of=map", "ndcg, recall, mrr"),
-            ("min_overlap=80,of=mrr", "leave"),
-            ("drop=1", "`drop`"),
+            ("min_overlap=80,of=mrr", "leave it out"),
+            ("drop=1", "unknown key `drop`"),
         ] {
             let error = text.parse::<RuleLimit>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -151,8 +151,8 @@ mod tests {
         let good = "{\"id\": 1, \"t\": \"a\"}\n";
         for (bad, part) in [
             ("{\"id\": \"\", \"t\": \"a\"}", "`id`"),
-            ("{\"id\": 1.5, \"t\": \"a\"}", "a number"),
-            ("{\"id\": 2}", "`t`: missing"),
+            ("{\"id\": 1.5, \"t\": \"a\"}", "a number where a key"),
+            ("{\"id\": 2}", "`t`: missing; the row has id"),
             ("{\"id\": 2, \"t\": 3}", "`t`: a number"),
         ] {
             let error = all(&format!("{good}{bad}\n"), columns(&["t"], Payload::None), 9)

@@ -144,9 +144,9 @@ fn a_log_of_other_lists_is_refused() {
         document: document.map(str::to_owned),
     };
     let told = |events: &[Event]| preference(&drafts, events, RESAMPLING).unwrap_err().to_string();
-    assert!(told(&[]).contains("empty"));
-    assert!(told(&[event("q9/0", None)]).contains("`q9/0`"));
-    assert!(told(&[event("q1/0", Some("d99"))]).contains("`d99`"));
+    assert!(told(&[]).contains("the log is empty"));
+    assert!(told(&[event("q9/0", None)]).contains("no list `q9/0`"));
+    assert!(told(&[event("q1/0", Some("d99"))]).contains("no document `d99`"));
     // A click twice is one click.
     let document = drafts[0].documents[0].clone();
     let twice = [event("q0/0", Some(&document.0)), event("q0/0", Some(&document.0))];

@@ -130,7 +130,7 @@ async fn an_encoder_that_changes_its_space_in_the_middle_stores_nothing_of_the_s
         })
     };
     let refused = fill(&path, &address, &changing, &settings()).await.unwrap_err();
-    assert!(refused.to_string().contains("`w1` to `w2`"), "{refused}");
+    assert!(refused.to_string().contains("changed from `w1` to `w2`"), "{refused}");
     assert!(matches!(refused, IndexError::Encoder(_)));
     assert!(calls.load(Ordering::SeqCst) >= 5);
 }

@@ -187,7 +187,7 @@ async fn hold(address: &str) {
     let bare = format!("{address}bare");
     fill(&path, &bare, &first, &settings()).await.unwrap();
     let refused = collection(&bare, Payload::None).await.unwrap_err();
-    assert!(refused.to_string().contains("no texts"), "{refused}");
+    assert!(refused.to_string().contains("stores no texts"), "{refused}");
     let pieces = Settings {
         chunking: Chunking::Tokens(Window { size: 3, overlap: 1 }),
         ..keeping

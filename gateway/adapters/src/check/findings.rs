@@ -80,12 +80,12 @@ pub(super) async fn look(probe: &mut Probe<'_>, encoder: &Encoder) -> Option<Fir
 
 fn dimension(probe: &mut Probe<'_>, encoder: &Encoder, vectors: &Vectors) {
     let found = vectors.cols();
-    let fault_text = encoder.dimensions as usize;
-    let detail = match fault_text {
+    let described = encoder.dimensions as usize;
+    let detail = match described {
         0 => format!("{found}; the description names none"),
-        _ => format!("{found}, described as {fault_text}"),
+        _ => format!("{found}, described as {described}"),
     };
-    probe.essential("dimension", fault_text == 0 || fault_text == found, detail);
+    probe.essential("dimension", described == 0 || described == found, detail);
 }
 
 fn norm(probe: &mut Probe<'_>, encoder: &Encoder, space: Option<&VectorSpace>, vectors: &Vectors) {

@@ -287,12 +287,12 @@ impl EncoderBackend for IsomerBackend {
         request: EncodeRequest,
         deadline: Deadline,
     ) -> Result<EncodeResponse, Fault> {
-        let described = match &self.remote {
+        let tenant = match &self.remote {
             None => tenant.clone(),
             Some(remote) => tenant.for_server(&remote.grpc.target.id),
         };
         let own = Self {
-            channel: self.channel.for_tenant(&described),
+            channel: self.channel.for_tenant(&tenant),
             ..self.clone()
         };
         own.encode(request, deadline).await

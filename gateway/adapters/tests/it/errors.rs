@@ -59,23 +59,26 @@ async fn answers_that_do_not_fit_are_refused() {
     let ok = |index: usize| json!({"index": index, "embedding": [1.0, 0.0]});
     let nan = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, f32::NAN.to_le_bytes());
     for (data, says) in [
-        (json!([ok(0)]), "text 1 of 2"),
-        (json!([ok(0), ok(0)]), "text 0"),
-        (json!([ok(0), ok(2)]), "text 2 of 2"),
-        (json!([ok(0), ok(1), ok(2)]), "text 2 of 2"),
+        (json!([ok(0)]), "no vector for text 1 of 2"),
+        (json!([ok(0), ok(0)]), "two vectors for text 0"),
+        (json!([ok(0), ok(2)]), "a vector for text 2 of 2"),
+        (json!([ok(0), ok(1), ok(2)]), "a vector for text 2 of 2"),
         (json!([ok(0), {"index": 1, "embedding": [1.0]}]), "dimensions"),
         (
             json!([{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]),
-            "dimensions",
+            "without dimensions",
         ),
         (
             json!([{"index": 0, "embedding": nan}, {"index": 1, "embedding": nan}]),
-            "finite",
+            "not finite",
         ),
-        (json!([ok(0), {"index": 1, "embedding": [1.0, 1e39]}]), "text 1"),
-        (json!([ok(0), {"index": 1, "embedding": "!!"}]), "base64"),
-        (json!([ok(0), {"index": 1, "embedding": [1.0, null]}]), "read"),
-        (json!("none"), "read"),
+        (
+            json!([ok(0), {"index": 1, "embedding": [1.0, 1e39]}]),
+            "text 1 is not finite",
+        ),
+        (json!([ok(0), {"index": 1, "embedding": "!!"}]), "not base64"),
+        (json!([ok(0), {"index": 1, "embedding": [1.0, null]}]), "cannot be read"),
+        (json!("none"), "cannot be read"),
     ] {
         let fault = read_as(data.clone()).await;
         assert_eq!(fault.code, Code::DataLoss, "{data}: {fault}");
@@ -93,7 +96,7 @@ async fn an_answer_that_is_no_json_or_without_end_is_refused() {
     endless.body = " ".repeat(2 << 20);
     let fault = answered(endless).await;
     assert_eq!(fault.code, Code::DataLoss);
-    assert!(fault.message.contains("1048576 bytes"), "{fault}");
+    assert!(fault.message.contains("longer than 1048576 bytes"), "{fault}");
 }
 
 #[tokio::test]

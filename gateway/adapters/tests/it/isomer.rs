@@ -1,6 +1,9 @@
 //! Providers that implement our own protocol.
 
-use std::{future::ready, time::Duration};
+use std::{
+    future::{pending, ready},
+    time::Duration,
+};
 
 use isomer_adapters::{EncoderBackend, IsomerBackend};
 use isomer_proto::{
@@ -11,7 +14,7 @@ use isomer_proto::{
 use isomer_service_kit::vectors::sealed;
 use isomer_stubs::encoder::{Call, StubEncoder, answer, named, texts, unknown};
 use tokio::time::Instant;
-use tonic::{Code, Status};
+use tonic::Code;
 
 use crate::support::{SECRET, connect, of, provider, rows, vector, vectors, with_secret};
 
@@ -44,12 +47,9 @@ pub(crate) fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) 
     })
 }
 
-/// An encoder service that takes half a minute to answer.
+/// An encoder service that never answers.
 pub(crate) fn slow() -> StubEncoder {
-    StubEncoder::default().on_encode(|_| async {
-        std::future::pending::<()>().await;
-        Err(Status::internal("it never answers"))
-    })
+    StubEncoder::default().on_encode(|_| pending())
 }
 
 fn isomer(address: &str) -> Provider {

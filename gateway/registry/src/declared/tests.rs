@@ -35,11 +35,11 @@ fn what_cannot_be_used_is_told_with_file_line_and_field() {
         (
             "limits = { timeout = 0 }",
             "provider[0].limits.timeout",
-            "/etc/isomer/providers.toml: line 5: ",
+            "/etc/isomer/providers.toml: line 5: is 0",
         ),
-        ("lease = 30", "provider[0].lease", "line 5: "),
-        ("[[provider]]\nid = \"b\"", "provider[1].kind", "line 5: "),
-        (sound, "provider[1].id", "line 6: `a`"),
+        ("lease = 30", "provider[0].lease", "line 5: what a file declares stays"),
+        ("[[provider]]\nid = \"b\"", "provider[1].kind", "line 5: is missing"),
+        (sound, "provider[1].id", "line 6: `a` is declared twice"),
         ("tls = { ca_file = \"../up.pem\" }", "provider[0].tls", "plain-text"),
     ] {
         let fault = judged(&format!("{sound}{text}")).expect_err(text);

@@ -28,38 +28,66 @@ fn the_example_reads_as_it_says() {
 fn what_does_not_fit_is_told_with_its_line_and_the_nearest_name() {
     let head = "# one\n[[provider]]\nid = \"a\"\n";
     for (text, field, words) in [
-        ("adress = \"x\"", "provider[0].adress", "`address`"),
-        ("kind = \"opnai\"", "provider[0].kind", "`openai`"),
-        ("kind = 4", "provider[0].kind", "line 4: integer"),
+        (
+            "adress = \"x\"",
+            "provider[0].adress",
+            "line 4: unknown key `adress` (did you mean `address`?)",
+        ),
+        (
+            "kind = \"opnai\"",
+            "provider[0].kind",
+            "line 4: `opnai` is not a kind of provider (did you mean `openai`?)",
+        ),
+        (
+            "kind = 4",
+            "provider[0].kind",
+            "line 4: integer does not fit (give a text in quotes)",
+        ),
         (
             "\n[provider.limits]\ntimout = 3",
             "provider[0].limits.timout",
-            "`timeout`",
+            "line 6: unknown key `timout` (did you mean `timeout`?)",
         ),
         (
             "limits = { max_batch_items = -1 }",
             "provider[0].limits.max_batch_items",
-            "line 4: -1",
+            "line 4: -1 is out of range",
         ),
         (
             "limits = { max_batch_items = 1.5 }",
             "provider[0].limits.max_batch_items",
-            "line 4: float",
+            "line 4: float does not fit",
         ),
-        ("limits = { timeout = -1 }", "provider[0].limits.timeout", "line 4: -1"),
-        ("limits = { timeout = nan }", "provider[0].limits.timeout", "line 4: "),
-        ("limits = 3", "provider[0].limits", "table"),
+        (
+            "limits = { timeout = -1 }",
+            "provider[0].limits.timeout",
+            "line 4: -1 is not a valid duration",
+        ),
+        (
+            "limits = { timeout = nan }",
+            "provider[0].limits.timeout",
+            "is not a valid duration",
+        ),
+        ("limits = 3", "provider[0].limits", "give a table"),
         (
             "secret = { environment = \"A\", file = \"b\" }",
             "provider[0].secret",
-            "line 4: ",
+            "names two places",
         ),
-        ("secret = \"sk-geheim\"", "provider[0].secret", "line 4: string"),
-        ("tls = { ca = \"x\" }", "provider[0].tls.ca", "`ca`"),
-        ("encoders = { e5.large = \"x\" }", "provider[0].encoders.e5", "quotes"),
-        ("\"x.id\" = \"b\"", "provider[0].x.id", "`x.id`"),
-        ("[[provider]]\nid = 3", "provider[1].id", "line 5: integer"),
-        ("[providers]", "providers", "`provider`"),
+        (
+            "secret = \"sk-geheim\"",
+            "provider[0].secret",
+            "line 4: string does not fit",
+        ),
+        ("tls = { ca = \"x\" }", "provider[0].tls.ca", "unknown key `ca`"),
+        (
+            "encoders = { e5.large = \"x\" }",
+            "provider[0].encoders.e5",
+            "put a name with dots into quotes",
+        ),
+        ("\"x.id\" = \"b\"", "provider[0].x.id", "unknown key `x.id`"),
+        ("[[provider]]\nid = 3", "provider[1].id", "line 5: integer does not fit"),
+        ("[providers]", "providers", "did you mean `provider`?"),
     ] {
         let fault = read(&format!("{head}{text}")).expect_err(text);
         assert_eq!(fault.field.as_deref(), Some(field), "{fault}");
@@ -67,9 +95,9 @@ fn what_does_not_fit_is_told_with_its_line_and_the_nearest_name() {
         assert!(!fault.to_string().contains("geheim"), "{fault}");
     }
     let fault = read("[[provider]]\nid = \"a\nkind = 3").unwrap_err().to_string();
-    assert!(fault.contains("line 2: ") && fault.contains("TOML"), "{fault}");
+    assert!(fault.contains("line 2: is not TOML"), "{fault}");
     let fault = read("provider = 3").unwrap_err().to_string();
-    assert!(fault.contains("[[provider]]"), "{fault}");
+    assert!(fault.contains("write [[provider]] above each provider"), "{fault}");
 }
 
 #[test]

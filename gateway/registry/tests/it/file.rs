@@ -64,7 +64,7 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_repai
         gateway
             .registry
             .file_error()
-            .is_some_and(|fault| fault.message.contains("read"))
+            .is_some_and(|fault| fault.message.contains("cannot be read"))
     })
     .await;
     assert_eq!(gateway.watched(), ["one", "two"]);

@@ -151,7 +151,7 @@ async fn documents_are_ranked_whole_or_in_a_stream() {
         .rerank_stream(to_one(futures::stream::iter(vec![large; 4])))
         .await
         .unwrap_err();
-    assert!(status.message().contains("1048576"), "{status}");
+    assert!(status.message().contains("the most is 1048576"), "{status}");
     let raw = RerankRequest {
         raw_scores: true,
         ..request

@@ -48,21 +48,10 @@ pub(super) enum Class {
     Bot,
 }
 
-impl Class {
-    const ALL: [(&'static str, Self); 11] = [
-        ("task", Self::Task),
-        ("unable", Self::Unable),
-        ("machine", Self::Machine),
-        ("ask", Self::Ask),
-        ("offer", Self::Offer),
-        ("label", Self::Label),
-        ("manner", Self::Manner),
-        ("alternative", Self::Alternative),
-        ("slot", Self::Slot),
-        ("opener", Self::Opener),
-        ("bot", Self::Bot),
-    ];
-}
+isomer_names::names!(Class {
+    Task = "task", Unable = "unable", Machine = "machine", Ask = "ask", Offer = "offer", Label = "label",
+    Manner = "manner", Alternative = "alternative", Slot = "slot", Opener = "opener", Bot = "bot"
+});
 
 struct Concept {
     class: Class,
@@ -87,10 +76,7 @@ static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
     let (mut class, mut concepts, mut words) = (None, Vec::new(), Vec::new());
     for line in include_str!("phrases.txt").lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            class = Class::ALL
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, class)| *class);
+            class = Class::named(name);
         } else if let (Some(class), Some((name, own))) = (class, line.split_once(':')) {
             words.extend(own.split('|').map(|word| {
                 let word = plain(word.trim());
@@ -227,7 +213,8 @@ mod tests {
     fn every_class_has_words_and_a_bit_for_each_concept() {
         let Phrases { concepts, words, .. } = &*PHRASES;
         assert!(concepts.len() <= u64::BITS as usize, "{}", concepts.len());
-        for (name, class) in Class::ALL {
+        for class in Class::ALL {
+            let name = class.name();
             assert!(concepts.iter().any(|concept| concept.class == class), "{name}");
         }
         let mut names = HashSet::new();

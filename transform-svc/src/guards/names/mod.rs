@@ -45,16 +45,16 @@ pub(super) const GUARD: GuardRow = GuardRow {
     elsewhere: "cannot tell",
     may_add: true,
     translates: false,
-    look: |pair, duty| look(pair.original, pair.rewrite, pair.source, duty),
+    look: |pair, policy| look(pair.original, pair.rewrite, pair.source, policy),
 };
 
-fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Policy) -> Finding {
-    let lost = if duty.lost {
+fn look(original: &str, rewrite: &str, language: Option<&str>, policy: Policy) -> Finding {
+    let lost = if policy.lost {
         missing(original, rewrite, language)
     } else {
         Finding::Kept
     };
-    let added = if duty.added {
+    let added = if policy.added {
         missing(rewrite, original, language)
     } else {
         Finding::Kept

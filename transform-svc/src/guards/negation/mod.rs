@@ -38,10 +38,10 @@ pub(super) const GUARD: GuardRow = GuardRow {
     elsewhere: "cannot tell",
     may_add: false,
     translates: false,
-    look: |pair, duty| look(pair.original, pair.rewrite, pair.source, duty),
+    look: |pair, policy| look(pair.original, pair.rewrite, pair.source, policy),
 };
 
-fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Policy) -> Finding {
+fn look(original: &str, rewrite: &str, language: Option<&str>, policy: Policy) -> Finding {
     let Some(lexicon) = language.and_then(lexicon) else {
         return Finding::Unknown;
     };
@@ -49,9 +49,9 @@ fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Policy) -> 
     let least = |clauses: &[Clause]| clauses.iter().map(|clause| clause.least).sum::<usize>();
     let most = |clauses: &[Clause]| clauses.iter().map(|clause| clause.most).sum::<usize>();
     // An omission or addition is a conflict only if the other text affirms the same statement.
-    let lost = (duty.lost && least(&before) > most(&after)) || affirmed(&before, &after, !duty.lost);
-    let added = (duty.added && duty.lost && least(&after) > most(&before))
-        || affirmed(&after, &before, !(duty.added && duty.lost));
+    let lost = (policy.lost && least(&before) > most(&after)) || affirmed(&before, &after, !policy.lost);
+    let added = (policy.added && policy.lost && least(&after) > most(&before))
+        || affirmed(&after, &before, !(policy.added && policy.lost));
     if lost || added { Finding::Broken } else { Finding::Kept }
 }
 
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_summary_may_leave_a_denial_out_but_not_turn_it_round() {
-        let duty = Policy {
+        let policy = Policy {
             lost: false,
             added: true,
         };
@@ -300,7 +300,7 @@ mod tests {
                 "The bank, which had no comment, will not close branches.",
                 rewrite,
                 Some("en"),
-                duty,
+                policy,
             )
         };
         assert_eq!(summary("The bank will not close branches."), Finding::Kept);

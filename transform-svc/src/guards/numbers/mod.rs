@@ -29,17 +29,17 @@ pub(super) const GUARD: GuardRow = GuardRow {
     elsewhere: "small numbers: cannot tell",
     may_add: false,
     translates: true,
-    look: |pair, duty| look(pair.original, pair.rewrite, pair.source, pair.target, duty),
+    look: |pair, policy| look(pair.original, pair.rewrite, pair.source, pair.target, policy),
 };
 
-fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Policy) -> Finding {
+fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, policy: Policy) -> Finding {
     let (before, after) = (scan(original, source), scan(rewrite, target));
-    let lost = if duty.lost {
+    let lost = if policy.lost {
         missing(&before, &after, target)
     } else {
         Finding::Kept
     };
-    let added = if duty.added {
+    let added = if policy.added {
         missing(&after, &before, source)
     } else {
         Finding::Kept
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn duties_say_which_side_is_asked() {
+    fn a_policy_says_which_side_is_asked() {
         let summary = Policy {
             lost: false,
             added: true,

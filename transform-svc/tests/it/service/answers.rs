@@ -159,13 +159,16 @@ async fn loose_answers_are_completions() {
 #[tokio::test]
 async fn answers_without_a_text_are_none() {
     for (choice, reason) in [
-        (json!({"message": {"content": 7}}), "match"),
+        (json!({"message": {"content": 7}}), "did not match"),
         (
             json!({"message": {"content": "A text."}, "finish_reason": "error"}),
-            "error",
+            "ended with an error",
         ),
-        (json!({"message": null}), "neither"),
-        (json!({"delta": {"content": "A piece."}}), "neither"),
+        (json!({"message": null}), "neither a message nor a text"),
+        (
+            json!({"delta": {"content": "A piece."}}),
+            "neither a message nor a text",
+        ),
     ] {
         let answer = json!({"choices": [choice]}).to_string();
         let (response, stub) = one(vec![Answer::Raw(answer); 4], paraphrase()).await;
@@ -237,11 +240,15 @@ async fn a_text_that_is_always_cut_is_never_accepted() {
 async fn a_text_that_is_withheld_is_named_and_not_kept() {
     let refusal = json!({"choices": [{"message": {"content": null, "refusal": "I can't help with that."}, "finish_reason": "stop"}]});
     for (answer, check, reason) in [
-        (ended_by("content_filter"), Check::Filtered, "filter"),
+        (
+            ended_by("content_filter"),
+            Check::Filtered,
+            "content filter withheld the text",
+        ),
         (
             Answer::Raw(refusal.to_string()),
             Check::Refusal,
-            ": I can't help with that.",
+            "the model declined: I can't help with that.",
         ),
     ] {
         let home = tempfile::tempdir().unwrap();

@@ -94,7 +94,7 @@ async fn a_text_that_cannot_have_the_noise_fails_and_says_why() {
             (result.outcome(), result.failed_checks.as_slice()),
             (outcome, &[i32::from(Check::TooFew)][..])
         );
-        assert!(result.error.contains("unit"), "{}", result.error);
+        assert!(result.error.contains("no unit"), "{}", result.error);
     }
     let japanese = |language: Option<&str>| TransformRequest {
         spec: Some(noise("case", 0.4)),
@@ -113,7 +113,7 @@ async fn a_text_that_cannot_have_the_noise_fails_and_says_why() {
     let detected = client.transform(japanese(None)).await.unwrap().into_inner();
     assert_eq!(detected.results[0].outcome(), Outcome::KeptOriginal);
     assert!(
-        detected.results[0].error.contains("case"),
+        detected.results[0].error.contains("no letter case"),
         "{}",
         detected.results[0].error
     );

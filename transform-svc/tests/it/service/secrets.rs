@@ -68,7 +68,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
         (Code::FailedPrecondition, "GENERATOR_REFUSED")
     );
     let hint = fault.hint.as_ref().unwrap();
-    assert!(hint.contains("api_key"), "{hint}");
+    assert!(hint.contains("api_key of the configuration"), "{hint}");
     assert!(
         fault.message.contains("stub knows no key") && fault.message.contains("[secret]"),
         "{fault}"
@@ -88,7 +88,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
         (
             "A text whose answer is the key.",
             Answer::Text(format!("Your key is {KEY} today.")),
-            "key",
+            "repeats the key",
         ),
     ] {
         stub.mark(text, [answer]);

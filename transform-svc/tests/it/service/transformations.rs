@@ -98,7 +98,7 @@ async fn a_text_without_a_language_to_go_back_to_ends_in_a_stated_outcome() {
     }));
     let response = ask(&mut client, german, vec![item("a", sentence("de"), None)]).await;
     assert!(
-        response.results[0].error.contains("German"),
+        response.results[0].error.contains("the pivot is German"),
         "{}",
         response.results[0].error
     );
@@ -257,7 +257,10 @@ async fn an_empty_text_tells_whether_its_language_can_be_asked_for() {
     let items = ["fra-Latn", "eng-Latn"].map(|language| item("", "", Some(language)));
     let response = ask(&mut client, into_french, items.to_vec()).await;
     let errors: Vec<&str> = response.results.iter().map(|result| result.error.as_str()).collect();
-    assert!(errors[0].contains("French"), "{errors:?}");
+    assert!(
+        errors[0].contains("the target is French, which the text is in"),
+        "{errors:?}"
+    );
     assert_eq!(errors[1], "");
     // Without a language, the text is only reported as empty.
     let response = ask(&mut client, backtranslation(), vec![item("", "", None)]).await;

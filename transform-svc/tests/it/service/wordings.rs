@@ -147,12 +147,12 @@ async fn what_cannot_be_done_is_refused_with_the_field_and_the_nearest_right_val
         (
             with_prompts(paraphrase(), &["paraphrase-b", "paraphrase-c"]),
             "spec.prompts[1]",
-            "one",
+            "name one",
         ),
         (
             with_prompts(spec(Kind::StopwordRemoval(StopwordRemoval {})), &["paraphrase"]),
             "spec.prompts[0]",
-            "leave",
+            "leave it out",
         ),
         (target("Germn"), "target_language", "`de` (German)"),
         (target("xx"), "target_language", "BCP-47"),

@@ -127,7 +127,7 @@ fn no_change_on_twenty_items_is_not_certainty() {
     assert!((own.item_bound(0.95) - 13.91).abs() < 0.01);
     let interval = own.interval(0.95);
     assert!(interval.low < -10.0 && interval.high > 10.0 && interval.standard_error == 0.0);
-    assert!(interval.note.unwrap().contains("item"));
+    assert!(interval.note.unwrap().contains("no item changed"));
 }
 
 #[test]

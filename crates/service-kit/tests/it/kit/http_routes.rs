@@ -47,7 +47,7 @@ async fn an_unknown_path_is_named_and_counted_as_other() {
     let running = start(Router::new()).await;
     let answer = http().get(running.url("/made/up")).send().await.unwrap();
     assert_eq!(answer.status(), 404);
-    assert!(answer.text().await.unwrap().contains("/made/up"));
+    assert!(answer.text().await.unwrap().contains("no such path: /made/up"));
     let text = http()
         .get(running.url("/metrics"))
         .send()

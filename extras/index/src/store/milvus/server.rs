@@ -266,10 +266,10 @@ mod tests {
         );
         assert_eq!(server.of("docs_1").shown, "https://h:19530/#sales/docs_1");
         for (address, due) in [
-            ("http://h:19530", "collection"),
+            ("http://h:19530", "names no collection"),
             ("http://h:19530#a/b/c", "a/b/c"),
-            ("http://h:19530/path#docs", "path"),
-            ("http://me:secret@h:19530#docs", "password"),
+            ("http://h:19530/path#docs", "has a path"),
+            ("http://me:secret@h:19530#docs", "holds a user or a password"),
         ] {
             let refused = open(address).unwrap_err().to_string();
             assert!(refused.contains(due) && !refused.contains("secret"), "{refused}");

@@ -10,7 +10,8 @@ is wrong, how to mend it); overload adds `google.rpc.RetryInfo`.
 
 A line `@error CODE REASON field: when` of a comment promises an error. The reason is left out
 where it is the name of the code. The field is the end of its path, without indexes; it is left
-out where it depends on the request. The errors of a service are those of each of its methods.
+out where it depends on the request. The errors of a service are those of its methods to which
+they apply.
 
 @error INVALID_ARGUMENT UNDECODABLE_MESSAGE: The message is not the protobuf of its type.
 @error UNIMPLEMENTED NOT_SERVED_YET: The method is not served.

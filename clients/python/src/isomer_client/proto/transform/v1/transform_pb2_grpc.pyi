@@ -65,7 +65,7 @@ class TransformServiceStub:
     4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
 
     @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
-    @error INVALID_ARGUMENT pairs.original: A longer text.
+    @error INVALID_ARGUMENT: A longer text. The field is the text.
     """
     Judge: _grpc.UnaryUnaryMultiCallable[_transform_pb2.JudgeRequest, _transform_pb2.JudgeResponse]
     """Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
@@ -74,7 +74,7 @@ class TransformServiceStub:
 
     @error INVALID_ARGUMENT scale: There is none.
     @error INVALID_ARGUMENT pairs: There are none.
-    @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+    @error INVALID_ARGUMENT: A text is over the length limit. The field is the text.
     @error INVALID_ARGUMENT max_attempts: Out of range.
     """
 
@@ -112,7 +112,7 @@ class TransformServiceAsyncStub(TransformServiceStub):
     4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
 
     @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
-    @error INVALID_ARGUMENT pairs.original: A longer text.
+    @error INVALID_ARGUMENT: A longer text. The field is the text.
     """
     Judge: _aio.UnaryUnaryMultiCallable[_transform_pb2.JudgeRequest, _transform_pb2.JudgeResponse]  # type: ignore[assignment]
     """Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
@@ -121,7 +121,7 @@ class TransformServiceAsyncStub(TransformServiceStub):
 
     @error INVALID_ARGUMENT scale: There is none.
     @error INVALID_ARGUMENT pairs: There are none.
-    @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+    @error INVALID_ARGUMENT: A text is over the length limit. The field is the text.
     @error INVALID_ARGUMENT max_attempts: Out of range.
     """
 
@@ -186,7 +186,7 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
         4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
 
         @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
-        @error INVALID_ARGUMENT pairs.original: A longer text.
+        @error INVALID_ARGUMENT: A longer text. The field is the text.
         """
 
     @_abc_1.abstractmethod
@@ -201,7 +201,7 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
 
         @error INVALID_ARGUMENT scale: There is none.
         @error INVALID_ARGUMENT pairs: There are none.
-        @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+        @error INVALID_ARGUMENT: A text is over the length limit. The field is the text.
         @error INVALID_ARGUMENT max_attempts: Out of range.
         """
 
@@ -222,7 +222,8 @@ class AugmentationServiceStub:
     @error INVALID_ARGUMENT spec.k: It is over the number of sources.
     @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
            (TransformationInfo.gives_several), or it is noise.
-    @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+    @error INVALID_ARGUMENT: The mode lacks what it needs, or has what contradicts it. The field
+           names it.
     @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
     @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
     @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
@@ -256,7 +257,8 @@ class AugmentationServiceAsyncStub(AugmentationServiceStub):
     @error INVALID_ARGUMENT spec.k: It is over the number of sources.
     @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
            (TransformationInfo.gives_several), or it is noise.
-    @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+    @error INVALID_ARGUMENT: The mode lacks what it needs, or has what contradicts it. The field
+           names it.
     @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
     @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
     @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
@@ -293,7 +295,8 @@ class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
         @error INVALID_ARGUMENT spec.k: It is over the number of sources.
         @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
                (TransformationInfo.gives_several), or it is noise.
-        @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+        @error INVALID_ARGUMENT: The mode lacks what it needs, or has what contradicts it. The field
+               names it.
         @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
         @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
         @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.

@@ -3164,7 +3164,7 @@ export const TransformService: GenService<{
    * 4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
    *
    * @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
-   * @error INVALID_ARGUMENT pairs.original: A longer text.
+   * @error INVALID_ARGUMENT: A longer text. The field is the text.
    *
    * @generated from rpc isomer.transform.v1.TransformService.Inspect
    */
@@ -3180,7 +3180,7 @@ export const TransformService: GenService<{
    *
    * @error INVALID_ARGUMENT scale: There is none.
    * @error INVALID_ARGUMENT pairs: There are none.
-   * @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+   * @error INVALID_ARGUMENT: A text is over the length limit. The field is the text.
    * @error INVALID_ARGUMENT max_attempts: Out of range.
    *
    * @generated from rpc isomer.transform.v1.TransformService.Judge
@@ -3207,7 +3207,8 @@ export const AugmentationService: GenService<{
    * @error INVALID_ARGUMENT spec.k: It is over the number of sources.
    * @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
    *        (TransformationInfo.gives_several), or it is noise.
-   * @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+   * @error INVALID_ARGUMENT: The mode lacks what it needs, or has what contradicts it. The field
+   *        names it.
    * @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
    * @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
    * @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
