@@ -295,7 +295,7 @@ async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
         ("model.safetensors", "does not have the weights"),
         ("tokenizer.json", "tokenizer.json has other contents"),
         ("config.json", "config.json has other contents"),
-        ("1_Pooling/config.json has other contents", "1_Pooling/config.json"),
+        ("1_Pooling/config.json", "1_Pooling/config.json has other contents"),
     ] {
         let path = folder.join(file);
         let (bytes, time) = (

@@ -51,6 +51,8 @@ async fn health_answers_while_any_call_is_under_way() {
     let calls = rows::all().iter().filter(|row| wanted(row)).count();
     let alone = IsolatedServer::start(calls * usize::from(TRIES));
     let mut failed = Vec::new();
+    // Other programs slow down some of the checks, so the shortest time counts.
+    let mut undisturbed = Duration::MAX;
     // Other programs use the processors too, so a failed call is repeated; only a call that fails
     // each time is our fault.
     for left in (0..TRIES).rev() {
@@ -61,7 +63,8 @@ async fn health_answers_while_any_call_is_under_way() {
             if !is_first && !again.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            if let Err(why) = measure(&alone, row, &name).await {
+            undisturbed = undisturbed.min(alone.health_by_itself().await);
+            if let Err(why) = measure(&alone, row, &name, undisturbed).await {
                 failed.push((name, why));
             }
         }
@@ -69,8 +72,8 @@ async fn health_answers_while_any_call_is_under_way() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-async fn measure(alone: &IsolatedServer, row: Row, name: &str) -> Result<(), String> {
-    let (own, takes) = (alone.health_by_itself().await, row.takes);
+async fn measure(alone: &IsolatedServer, row: Row, name: &str, own: Duration) -> Result<(), String> {
+    let takes = row.takes;
     let watched = watch(alone, row).await;
     println!(
         "{:>8.1} ms, health {:>6.1} ms at most, {:>5} answers, alone {:>5.2} ms: {name}",

@@ -256,10 +256,14 @@ fn retrieval() -> ScoreRequest {
 }
 
 /// A suite with many seeds. It has no data set, so it starts no run.
+/// As many seeds and rules as a suite may have.
 fn long_run() -> Option<RunSpec> {
-    let seeds: Vec<String> = (0..100_000 * SCALE).map(|seed| seed.to_string()).collect();
+    let seeds: Vec<String> = (0..1000).map(|seed| seed.to_string()).collect();
+    let rules: String = (1..=1000)
+        .map(|limit| format!("[[gate.rule]]\nmax_drop = {limit}\nof = \"paraphrase\"\nbasis = \"point\"\n"))
+        .collect();
     let suite = format!(
-        "name = \"long\"\ntransformations = [\"paraphrase\"]\nseeds = [{}]\n",
+        "name = \"long\"\ntransformations = [\"paraphrase\"]\nseeds = [{}]\n{rules}",
         seeds.join(", ")
     );
     Some(RunSpec {
