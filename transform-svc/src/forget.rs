@@ -4,19 +4,15 @@
 use std::path::Path;
 
 use isomer_blobs::BlobStore;
+use isomer_disk_cache::{Erasure, Mode};
 use isomer_retention::{
     Kind, RetentionError,
     erasure::{Texts, each_blob},
 };
-use isomer_segment_log::{Erasure, Mode, Segment, erase, paths};
 use isomer_transformations::{AnswerForm, CATALOGUE, Parameter};
 
 use crate::{
-    cache::{
-        CacheError, Entry,
-        record::Record,
-        segment::{self, FORMAT},
-    },
+    cache::{Cache, CacheError, Entry, record::Record},
     clean::clean,
     distractors,
     prompt::Purpose,
@@ -29,19 +25,11 @@ const DELIMITERS: (&str, &str) = ("<text>", "</text>");
 /// returns whether any is new.
 ///
 /// # Errors
-/// If the directory or a segment cannot be read.
+/// If the cache cannot be read.
 pub fn learn(directory: &Path, texts: &mut Texts) -> Result<bool, CacheError> {
     let mut new = false;
-    for path in segments(directory)? {
-        let failed = |error| CacheError::new("cannot read the cache segment", &path, error);
-        let mut read = Segment::open(&path, &FORMAT).map_err(failed)?;
-        read.read_on(|json| {
-            if let Some((_, entry)) = segment::decode(json) {
-                new |= learn_from(&entry, texts);
-            }
-            Some(())
-        })
-        .map_err(failed)?;
+    if let Some(cache) = Cache::open_existing(directory)? {
+        cache.each(|entry| new |= learn_from(&entry, texts))?;
     }
     Ok(new)
 }
@@ -66,20 +54,13 @@ pub async fn learn_shared(blobs: &BlobStore, texts: &mut Texts) -> Result<bool, 
 /// writes to the cache.
 ///
 /// # Errors
-/// If the directory or a segment cannot be used.
+/// If the cache cannot be read or written.
 pub fn forget(directory: &Path, texts: &Texts, mode: Mode) -> Result<Erasure, CacheError> {
-    let mut all = Erasure::default();
-    for path in segments(directory)? {
-        let holds = |json: &[u8]| {
-            let whole = |(_, entry): (_, Entry)| texts.is_held_by(&entry.source) || texts.is_held_by(&entry.output);
-            texts.stand_in(json) || segment::decode(json).is_some_and(whole)
-        };
-        let erased = erase(&path, &FORMAT, mode, holds)
-            .map_err(|error| CacheError::new("cannot erase from the cache segment", &path, error))?;
-        all.records += erased.records;
-        all.bytes += erased.bytes;
-    }
-    Ok(all)
+    let Some(cache) = Cache::open_existing(directory)? else {
+        return Ok(Erasure::default());
+    };
+    let whole = |entry: Entry| texts.is_held_by(&entry.source) || texts.is_held_by(&entry.output);
+    cache.erase(mode, |json, entry| texts.stand_in(json) || entry.is_some_and(whole))
 }
 
 /// Adds an entry's output, if its source is known.
@@ -110,18 +91,11 @@ fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
     new
 }
 
-fn segments(directory: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
-    match paths(directory, &FORMAT) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|error| CacheError::new("cannot list the cache directory", directory, error)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::cache::{Cache, Key, KeyParts};
+    use crate::cache::{Key, KeyParts};
 
     fn put(cache: &Cache, source: &str, output: &str) -> Key {
         let parts = KeyParts {
@@ -191,7 +165,8 @@ mod tests {
         assert!(chain.iter().all(|key| cache.get(key).unwrap().is_none()));
         assert!(cache.get(&other).unwrap().is_some());
         let next = Cache::open(folder.path()).unwrap();
-        assert_eq!((next.stats().entries, next.stats().corrupt_lines), (1, 0));
+        let stats = next.stats().unwrap();
+        assert_eq!((stats.entries, stats.damaged), (1, 0));
         // The entry can be generated again.
         let again = put(&cache, text, "new");
         assert!(next.get(&again).unwrap().is_some());

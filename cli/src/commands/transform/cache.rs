@@ -28,22 +28,20 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
     let cache = Cache::open(&directory).map_err(|error| cache_failure(error.into()))?;
     let (text, value) = match command {
         CacheCommand::Stats => {
-            let stats = cache.stats();
+            let stats = cache.stats().map_err(|error| cache_failure(error.into()))?;
             let bound = match config.transform.cache_max_bytes {
                 0 => "no bound".to_owned(),
                 bound => format!("bound {}", HumanBytes(bound)),
             };
             (
                 format!(
-                    "{}: {} entries in {} segments, {} ({bound}), {} corrupt lines",
+                    "{}: {} entries, {} ({bound})",
                     directory.display(),
-                    HumanCount(stats.entries as u64),
-                    stats.segments,
-                    HumanBytes(stats.bytes),
-                    stats.corrupt_lines
+                    HumanCount(stats.entries),
+                    HumanBytes(stats.bytes)
                 ),
-                json!({"directory": directory, "entries": stats.entries, "segments": stats.segments, "bytes": stats.bytes,
-                    "max_bytes": config.transform.cache_max_bytes, "corrupt_lines": stats.corrupt_lines}),
+                json!({"directory": directory, "entries": stats.entries, "bytes": stats.bytes,
+                    "max_bytes": config.transform.cache_max_bytes}),
             )
         }
         CacheCommand::Export { output } => {
@@ -73,16 +71,16 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
         }
         CacheCommand::Prune { max_bytes } => {
             let pruned = cache.prune(max_bytes).map_err(|error| cache_failure(error.into()))?;
-            let left = cache.stats();
+            let left = cache.stats().map_err(|error| cache_failure(error.into()))?;
             (
                 format!(
-                    "{} segments removed, {}; {} entries left, {}",
-                    pruned.segments,
+                    "{} entries removed, {}; {} entries left, {}",
+                    HumanCount(pruned.entries),
                     HumanBytes(pruned.bytes),
-                    HumanCount(left.entries as u64),
+                    HumanCount(left.entries),
                     HumanBytes(left.bytes)
                 ),
-                json!({"removed_segments": pruned.segments, "removed_bytes": pruned.bytes, "entries": left.entries,
+                json!({"removed_entries": pruned.entries, "removed_bytes": pruned.bytes, "entries": left.entries,
                     "bytes": left.bytes}),
             )
         }
