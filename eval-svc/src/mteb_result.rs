@@ -66,17 +66,18 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     })
 }
 
+/// The ISO 639-1 code, if there is one, and mteb's code.
+const LANGUAGES: &str = include_str!("mteb_languages.txt");
+
 /// mteb's language codes (ISO 639-3 and script) of a subset's name: `de` gives `deu-Latn`, `en-ar`
 /// both. A part that is not a known language is kept as it is; a region or variant after a known
 /// language (`en-ext`) is dropped.
 fn languages(subset: &str) -> Vec<String> {
     let mut codes: Vec<String> = Vec::new();
     for (i, part) in subset.split('-').enumerate() {
-        let code = match LANGUAGES
-            .iter()
-            .find(|(short, long)| *short == part || long.split('-').next() == Some(part))
-        {
-            Some((_, long)) => (*long).to_owned(),
+        let mut known = LANGUAGES.lines().filter_map(|line| line.split_once(' '));
+        let code = match known.find(|(short, long)| *short == part || long.split('-').next() == Some(part)) {
+            Some((_, long)) => long.to_owned(),
             None if i == 0 => part.to_owned(),
             None => continue,
         };
@@ -86,80 +87,6 @@ fn languages(subset: &str) -> Vec<String> {
     }
     codes
 }
-
-const LANGUAGES: &[(&str, &str)] = &[
-    ("af", "afr-Latn"),
-    ("am", "amh-Ethi"),
-    ("ar", "ara-Arab"),
-    ("az", "aze-Latn"),
-    ("bg", "bul-Cyrl"),
-    ("bn", "ben-Beng"),
-    ("ca", "cat-Latn"),
-    ("cs", "ces-Latn"),
-    ("cy", "cym-Latn"),
-    ("da", "dan-Latn"),
-    ("de", "deu-Latn"),
-    ("el", "ell-Grek"),
-    ("en", "eng-Latn"),
-    ("es", "spa-Latn"),
-    ("et", "est-Latn"),
-    ("eu", "eus-Latn"),
-    ("fa", "fas-Arab"),
-    ("fi", "fin-Latn"),
-    ("fr", "fra-Latn"),
-    ("gu", "guj-Gujr"),
-    ("ha", "hau-Latn"),
-    ("he", "heb-Hebr"),
-    ("hi", "hin-Deva"),
-    ("hr", "hrv-Latn"),
-    ("hu", "hun-Latn"),
-    ("hy", "hye-Armn"),
-    ("id", "ind-Latn"),
-    ("ig", "ibo-Latn"),
-    ("is", "isl-Latn"),
-    ("it", "ita-Latn"),
-    ("ja", "jpn-Jpan"),
-    ("ka", "kat-Geor"),
-    ("kk", "kaz-Cyrl"),
-    ("km", "khm-Khmr"),
-    ("kn", "kan-Knda"),
-    ("ko", "kor-Hang"),
-    ("lt", "lit-Latn"),
-    ("lv", "lav-Latn"),
-    ("ml", "mal-Mlym"),
-    ("mr", "mar-Deva"),
-    ("ms", "msa-Latn"),
-    ("my", "mya-Mymr"),
-    ("nb", "nob-Latn"),
-    ("ne", "nep-Deva"),
-    ("nl", "nld-Latn"),
-    ("pa", "pan-Guru"),
-    ("pl", "pol-Latn"),
-    ("pt", "por-Latn"),
-    ("ro", "ron-Latn"),
-    ("ru", "rus-Cyrl"),
-    ("rw", "kin-Latn"),
-    ("sk", "slk-Latn"),
-    ("sl", "slv-Latn"),
-    ("so", "som-Latn"),
-    ("sq", "sqi-Latn"),
-    ("sr", "srp-Cyrl"),
-    ("sv", "swe-Latn"),
-    ("sw", "swa-Latn"),
-    ("ta", "tam-Taml"),
-    ("te", "tel-Telu"),
-    ("th", "tha-Thai"),
-    ("tl", "tgl-Latn"),
-    ("tr", "tur-Latn"),
-    ("uk", "ukr-Cyrl"),
-    ("ur", "urd-Arab"),
-    ("vi", "vie-Latn"),
-    ("xh", "xho-Latn"),
-    ("yo", "yor-Latn"),
-    ("zh", "zho-Hans"),
-    ("zu", "zul-Latn"),
-    ("", "arb-Arab"),
-];
 
 /// A JSON object as a protobuf `Struct`; anything else gives an empty one.
 pub fn to_struct(value: &Value) -> Struct {
@@ -220,6 +147,19 @@ mod tests {
         assert_eq!(languages("en-ext"), ["eng-Latn"]);
         assert_eq!(languages("hau"), ["hau-Latn"]);
         assert_eq!(languages("qqq"), ["qqq"]);
+        assert_eq!(
+            (languages("af"), languages("zu"), languages("arb")),
+            (
+                vec!["afr-Latn".into()],
+                vec!["zul-Latn".into()],
+                vec!["arb-Arab".into()]
+            )
+        );
+        assert!(
+            LANGUAGES
+                .lines()
+                .all(|line| line.split_once(' ').is_some_and(|(_, long)| long.contains('-')))
+        );
     }
 
     #[test]

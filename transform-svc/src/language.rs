@@ -4,12 +4,17 @@
 //! microseconds per sentence. On short texts it guesses; [`detect`] then returns `None` (too short
 //! for detection).
 
+use std::sync::LazyLock;
+
 use cld2::{Format, Reliability};
 use isomer_config::spelling::nearest;
 pub use isomer_proto::transform::v1::LanguageCheck;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::seed;
+use crate::{seed, word_lists::WordLists};
+
+/// Languages that the detector confuses or does not know, and other codes of languages.
+static LISTS: LazyLock<WordLists> = LazyLock::new(|| WordLists::read(include_str!("languages.txt")));
 
 /// ISO 639-1 (or -3 if there is none), ISO 639-3, English name.
 const NAMES: &[(&str, &str, &str)] = &include!("language_names.in");
@@ -19,72 +24,6 @@ pub const TARGETS: [&str; 5] = ["es", "fr", "de", "tr", "ar"];
 
 /// Pivots of `backtranslation` (HTEB).
 pub const PIVOTS: [&str; 6] = ["en", "es", "fr", "de", "tr", "ar"];
-
-/// Languages that cld2 confuses on short texts, or that are one language under two names.
-const SAME: &[&[&str]] = &[
-    &["hr", "bs", "sr"],
-    &["no", "nb", "nn", "da"],
-    &["id", "ms"],
-    &["he", "iw"],
-    &["jv", "jw"],
-    &["tl", "fil"],
-    &["gl", "pt"],
-    &["cs", "sk"],
-    &["zh", "yue"],
-    &["rw", "rn"],
-    &["zu", "xh", "ss", "nr"],
-    &["tn", "st", "nso"],
-    &["hi", "mr", "ne", "bh"],
-];
-
-/// Languages that the detector does not know. It classifies texts in some of them as another
-/// language, given here; for the others its result is useless.
-const UNDETECTED: &[(&str, Option<&str>)] = &[
-    ("acm", Some("ar")),
-    ("aeb", Some("ar")),
-    ("apc", Some("ar")),
-    ("arq", Some("ar")),
-    ("ars", Some("ar")),
-    ("ary", Some("ar")),
-    ("arz", Some("ar")),
-    ("bem", None),
-    ("ff", None),
-    ("hil", None),
-    ("ilo", None),
-    ("lus", None),
-    ("pcm", Some("en")),
-];
-
-/// Other codes of known languages: members of a macrolanguage whose standard form they are, and
-/// older codes.
-const ALIASES: &[(&str, &str)] = &[
-    ("als", "sq"),
-    ("arb", "ar"),
-    ("azj", "az"),
-    ("cmn", "zh"),
-    // mteb's code for the Chinese of MASSIVE.
-    ("cmo", "zh"),
-    ("ekk", "et"),
-    ("fil", "tl"),
-    ("gaz", "om"),
-    ("iw", "he"),
-    ("jw", "jv"),
-    ("khk", "mn"),
-    ("lvs", "lv"),
-    ("nb", "no"),
-    ("nn", "no"),
-    ("nno", "no"),
-    ("nob", "no"),
-    ("npi", "ne"),
-    ("ory", "or"),
-    ("pbt", "ps"),
-    ("pes", "fa"),
-    ("plt", "mg"),
-    ("swh", "sw"),
-    ("uzn", "uz"),
-    ("ydd", "yi"),
-    ("zsm", "ms"),
-];
 
 /// A known language. Compare with [`Language::matches`], which treats languages that a detector
 /// cannot distinguish as equal.
@@ -99,7 +38,8 @@ impl Language {
     /// English). `None` if unknown.
     pub fn parse(tag: &str) -> Option<Self> {
         let primary = tag.split(['-', '_']).next()?.to_ascii_lowercase();
-        let alias = ALIASES.iter().find(|(code, _)| *code == primary);
+        let mut aliases = LISTS.list("alias").iter().filter_map(|alias| alias.split_once(' '));
+        let alias = aliases.find(|(code, _)| *code == primary);
         let primary = alias.map_or(primary.as_str(), |(_, known)| known);
         NAMES
             .iter()
@@ -138,21 +78,28 @@ impl Language {
     /// Whether two codes are one language as far as a detector can distinguish.
     pub fn matches(self, other: Self) -> bool {
         let (own, other) = (self.taken_for(), other.taken_for());
-        own == other || SAME.iter().any(|set| set.contains(&own) && set.contains(&other))
+        let has = |set: &str, code: &str| set.split(' ').any(|one| one == code);
+        own == other || LISTS.list("same").iter().any(|set| has(set, own) && has(set, other))
     }
 
     /// The code that the detector returns for texts in this language: its own, or that of the
     /// language it confuses them with.
     fn taken_for(self) -> &'static str {
-        let undetected = UNDETECTED.iter().find(|(code, _)| *code == self.code);
-        undetected.and_then(|(_, other)| *other).unwrap_or(self.code)
+        self.undetected().filter(|other| !other.is_empty()).unwrap_or(self.code)
+    }
+
+    /// The language as which the detector classifies this unknown one; empty if its result is
+    /// useless. `None` if it knows the language.
+    fn undetected(self) -> Option<&'static str> {
+        LISTS.list("undetected").iter().find_map(|row| {
+            let rest = row.strip_prefix(self.code)?;
+            (rest.is_empty() || rest.starts_with(' ')).then(|| rest.trim_start())
+        })
     }
 
     /// Whether the detector knows the language or maps it to one particular other language.
     fn is_detectable(self) -> bool {
-        !UNDETECTED
-            .iter()
-            .any(|(code, other)| *code == self.code && other.is_none())
+        self.undetected() != Some("")
     }
 }
 
@@ -290,6 +237,18 @@ mod tests {
         assert!(Language::parse("xx").is_none());
         assert!(Language::parse("").is_none());
         assert!(Language::parse("english").is_none());
+    }
+
+    #[test]
+    fn every_list_of_languages_is_read() {
+        LISTS.assert_names(&["same", "undetected", "alias"]);
+        let known = |code: &str| NAMES.iter().any(|(two, three, _)| [*two, *three].contains(&code));
+        for row in LISTS.list("alias") {
+            let (code, standard) = row.split_once(' ').unwrap();
+            assert!(!known(code) && known(standard), "{row}");
+        }
+        assert_eq!(lang("ary").undetected(), Some("ar"));
+        assert_eq!((lang("ff").undetected(), lang("en").undetected()), (Some(""), None));
     }
 
     #[test]
@@ -451,17 +410,17 @@ mod tests {
     #[test]
     fn lists_of_languages_name_known_ones() {
         let known = |code: &str| NAMES.iter().any(|(own, ..)| *own == code);
-        assert!(
-            UNDETECTED
-                .iter()
-                .all(|(code, other)| known(code) && other.is_none_or(known))
-        );
-        assert!(ALIASES.iter().all(|(alias, code)| known(code) && !known(alias)));
-        assert!(
-            SAME.iter()
-                .flat_map(|set| set.iter())
-                .all(|code| known(code) || lang(code).code() != *code)
-        );
+        LISTS.assert_names(&["same", "undetected", "alias"]);
+        for row in LISTS.list("undetected") {
+            assert!(row.split(' ').all(known), "{row}");
+        }
+        for row in LISTS.list("alias") {
+            let (alias, code) = row.split_once(' ').unwrap();
+            assert!(known(code) && !known(alias), "{row}");
+        }
+        for code in LISTS.list("same").iter().flat_map(|set| set.split(' ')) {
+            assert!(known(code) || lang(code).code() != code, "{code}");
+        }
     }
 
     #[test]

@@ -5,144 +5,13 @@
 //! original also has is not a leak. "I'll" is a leak only before a word about the task, because
 //! "I'll go" is a good paraphrase of "I will go".
 
+use std::sync::LazyLock;
+
 use isomer_transformations::{CATALOGUE, Declaration};
 
-/// Markers at any position in the text.
-const REASONING: &[&str] = &[
-    "<think>",
-    "</think>",
-    "<thinking>",
-    "</thinking>",
-    "<reasoning>",
-    "<|channel|>",
-    "[begin final response]",
-    "let me think",
-    "let's think",
-    "let me break",
-    "let me analy",
-    "my reasoning",
-    "here is the reasoning",
-    "here's the reasoning",
-    "thought process",
-    "chain of thought",
-    "the user wants",
-    "the user is asking",
-    "the user asks",
-    "okay, so i need to",
-    "i need to rephrase",
-    "i need to paraphrase",
-    "i need to translate",
-    "i need to summari",
-    "i need to expand",
-];
+use crate::word_lists::WordLists;
 
-/// Markers at the start of the text, before a word about the task.
-const PROMISES: &[&str] = &["i'll", "i will", "i am going to", "i'm going to", "let me"];
-const TASK_WORDS: &[&str] = &[
-    "rephrase",
-    "paraphrase",
-    "translate",
-    "summari",
-    "expand",
-    "rewrite",
-    "reword",
-    "start by",
-    "begin by",
-    "provide",
-    "help you",
-    "elaborate",
-    "shorten",
-    "try to",
-];
-
-/// Opening words of a lead-in that require only a colon after the announced result.
-const OPENINGS: &[&str] = &[
-    "here is",
-    "here's",
-    "here are",
-    "sure",
-    "certainly",
-    "of course",
-    "absolutely",
-    "the following is",
-    "below is",
-];
-
-/// Results that a lead-in announces beside the names of prompts, also in the target languages of
-/// translations.
-const LABELS: &[&str] = &[
-    "paraphrase",
-    "paraphrased text",
-    "paraphrased sentence",
-    "paraphrased version",
-    "paraphrased",
-    "rephrased text",
-    "rephrased sentence",
-    "rephrased version",
-    "rephrased",
-    "rephrase",
-    "reworded text",
-    "reworded",
-    "rewritten text",
-    "rewritten sentence",
-    "rewritten version",
-    "rewritten",
-    "summary",
-    "summarised text",
-    "summarized text",
-    "summarised",
-    "summarized",
-    "short version",
-    "shortened text",
-    "shortened version",
-    "translation",
-    "translated text",
-    "translated sentence",
-    "translated",
-    "expansion",
-    "expanded text",
-    "expanded sentence",
-    "expanded version",
-    "expanded",
-    "longer version",
-    "output",
-    "answer",
-    "response",
-    "result",
-    "text",
-    "keywords",
-    "spanish translation",
-    "french translation",
-    "german translation",
-    "turkish translation",
-    "arabic translation",
-    "english translation",
-    "spanish",
-    "french",
-    "german",
-    "turkish",
-    "arabic",
-    "traducción",
-    "texto traducido",
-    "resumen",
-    "paráfrasis",
-    "traduction",
-    "texte traduit",
-    "résumé",
-    "paraphrase en français",
-    "übersetzung",
-    "übersetzter text",
-    "zusammenfassung",
-    "umschreibung",
-    "çeviri",
-    "çevrilmiş metin",
-    "özet",
-    "الترجمة",
-    "النص المترجم",
-    "ترجمة",
-    "الملخص",
-    "ملخص",
-];
+static LEAKS: LazyLock<WordLists> = LazyLock::new(|| WordLists::read(include_str!("leaks.txt")));
 
 /// Maximum number of characters of a lead-in: a later colon belongs to the text.
 const LEAD_IN_CHARS: usize = 100;
@@ -150,7 +19,8 @@ const LEAD_IN_CHARS: usize = 100;
 /// Whether a text contains reasoning that its original lacks.
 pub(super) fn shows_reasoning(original: &str, text: &str) -> bool {
     let (original, text) = (plain(original), plain(text));
-    REASONING
+    LEAKS
+        .list("reasoning")
         .iter()
         .any(|marker| text.contains(marker) && !original.contains(marker))
         || (has_numbered_step(&text) && !has_numbered_step(&original))
@@ -169,12 +39,13 @@ fn has_numbered_step(text: &str) -> bool {
 }
 
 fn promises(text: &str) -> bool {
-    PROMISES
+    LEAKS
+        .list("promise")
         .iter()
         .filter_map(|promise| text.strip_prefix(promise))
         .any(|rest| {
             let rest = rest.trim_start();
-            TASK_WORDS.iter().any(|word| rest.starts_with(word))
+            LEAKS.list("task").iter().any(|word| rest.starts_with(word))
         })
 }
 
@@ -196,13 +67,14 @@ fn lead_in(text: &str) -> Option<String> {
         .map(|(at, _)| at)?;
     let head = text[..end].trim_matches(['*', '_', '"', '`', ' ']);
     let mut prompts = CATALOGUE.iter().flat_map(Declaration::prompts);
-    if LABELS.contains(&head) || prompts.any(|prompt| prompt.name.replace('_', " ") == head) {
+    if LEAKS.list("label").contains(&head) || prompts.any(|prompt| prompt.name.replace('_', " ") == head) {
         return Some(head.to_owned());
     }
-    let announces = OPENINGS.iter().any(|opening| {
+    let announces = LEAKS.list("opening").iter().any(|opening| {
         head.strip_prefix(opening)
             .is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
-    }) && LABELS
+    }) && LEAKS
+        .list("label")
         .iter()
         .chain(&["sentence", "version"])
         .any(|label| head.contains(label));
@@ -217,6 +89,11 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_list_of_the_file_is_read() {
+        LEAKS.assert_names(&["reasoning", "promise", "task", "opening", "label"]);
+    }
 
     #[test]
     fn the_name_of_a_prompt_is_a_label() {

@@ -7,13 +7,16 @@
 mod places;
 mod words;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use isomer_tagger::{EntityLabel, Pos, Tagger, Token};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{Finding, Guard, GuardRow, Policy};
+use crate::word_lists::WordLists;
 use words::Words;
+
+static NAMES: LazyLock<WordLists> = LazyLock::new(|| WordLists::read(include_str!("names.txt")));
 
 /// Languages in Latin, Greek or Cyrillic letters that capitalise names and no other nouns, and do
 /// not inflect names.

@@ -1,4 +1,8 @@
-//! Numbers in words, in English, German, French and Spanish.
+//! Numbers in words, in English, German, French and Spanish. `numerals.txt` has the words.
+
+use std::sync::LazyLock;
+
+use crate::word_lists::WordLists;
 
 /// A number in words.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,290 +19,6 @@ pub(super) struct Numeral {
 /// Languages whose number words are known.
 pub(super) const LANGUAGES: [&str; 4] = ["en", "de", "fr", "es"];
 
-const EN: &[(&str, f64)] = &[
-    ("two", 2.0),
-    ("three", 3.0),
-    ("four", 4.0),
-    ("five", 5.0),
-    ("six", 6.0),
-    ("seven", 7.0),
-    ("eight", 8.0),
-    ("nine", 9.0),
-    ("ten", 10.0),
-    ("eleven", 11.0),
-    ("twelve", 12.0),
-    ("thirteen", 13.0),
-    ("fourteen", 14.0),
-    ("fifteen", 15.0),
-    ("sixteen", 16.0),
-    ("seventeen", 17.0),
-    ("eighteen", 18.0),
-    ("nineteen", 19.0),
-    ("twenty", 20.0),
-    ("thirty", 30.0),
-    ("forty", 40.0),
-    ("fifty", 50.0),
-    ("sixty", 60.0),
-    ("seventy", 70.0),
-    ("eighty", 80.0),
-    ("ninety", 90.0),
-];
-const EN_ORDINALS: &[(&str, f64)] = &[
-    ("third", 3.0),
-    ("fourth", 4.0),
-    ("fifth", 5.0),
-    ("sixth", 6.0),
-    ("seventh", 7.0),
-    ("eighth", 8.0),
-    ("ninth", 9.0),
-    ("tenth", 10.0),
-    ("eleventh", 11.0),
-    ("twelfth", 12.0),
-    ("thirteenth", 13.0),
-    ("fourteenth", 14.0),
-    ("fifteenth", 15.0),
-    ("sixteenth", 16.0),
-    ("seventeenth", 17.0),
-    ("eighteenth", 18.0),
-    ("nineteenth", 19.0),
-    ("twentieth", 20.0),
-    ("thirtieth", 30.0),
-];
-const EN_WEAK: &[(&str, f64)] = &[
-    ("zero", 0.0),
-    ("one", 1.0),
-    ("once", 1.0),
-    ("single", 1.0),
-    ("first", 1.0),
-    ("second", 2.0),
-    ("both", 2.0),
-    ("twice", 2.0),
-    ("double", 2.0),
-    ("doubled", 2.0),
-    ("pair", 2.0),
-    ("couple", 2.0),
-    ("triple", 3.0),
-    ("tripled", 3.0),
-    ("thrice", 3.0),
-    ("ii", 2.0),
-    ("iii", 3.0),
-    ("iv", 4.0),
-    ("vi", 6.0),
-    ("vii", 7.0),
-    ("viii", 8.0),
-    ("ix", 9.0),
-    ("xi", 11.0),
-    ("xii", 12.0),
-    ("xiii", 13.0),
-    ("xiv", 14.0),
-    ("xv", 15.0),
-    ("xvi", 16.0),
-];
-const DE: &[(&str, f64)] = &[
-    ("zwei", 2.0),
-    ("drei", 3.0),
-    ("vier", 4.0),
-    ("fünf", 5.0),
-    ("sechs", 6.0),
-    ("sieben", 7.0),
-    ("acht", 8.0),
-    ("neun", 9.0),
-    ("zehn", 10.0),
-    ("elf", 11.0),
-    ("zwölf", 12.0),
-    ("dreizehn", 13.0),
-    ("vierzehn", 14.0),
-    ("fünfzehn", 15.0),
-    ("sechzehn", 16.0),
-    ("siebzehn", 17.0),
-    ("achtzehn", 18.0),
-    ("neunzehn", 19.0),
-    ("zwanzig", 20.0),
-    ("dreißig", 30.0),
-    ("dreissig", 30.0),
-    ("vierzig", 40.0),
-    ("fünfzig", 50.0),
-    ("sechzig", 60.0),
-    ("siebzig", 70.0),
-    ("achtzig", 80.0),
-    ("neunzig", 90.0),
-    ("dutzend", 12.0),
-];
-const DE_ORDINALS: &[(&str, f64)] = &[
-    ("dritt", 3.0),
-    ("viert", 4.0),
-    ("fünft", 5.0),
-    ("sechst", 6.0),
-    ("siebt", 7.0),
-    ("siebent", 7.0),
-    ("acht", 8.0),
-    ("neunt", 9.0),
-    ("zehnt", 10.0),
-    ("elft", 11.0),
-    ("zwölft", 12.0),
-    ("zwanzigst", 20.0),
-    ("dreißigst", 30.0),
-];
-const DE_WEAK: &[(&str, f64)] = &[
-    ("null", 0.0),
-    ("ein", 1.0),
-    ("eine", 1.0),
-    ("einen", 1.0),
-    ("einem", 1.0),
-    ("einer", 1.0),
-    ("eines", 1.0),
-    ("eins", 1.0),
-    ("einmal", 1.0),
-    ("ersten", 1.0),
-    ("erste", 1.0),
-    ("zweiten", 2.0),
-    ("zweite", 2.0),
-    ("zweiter", 2.0),
-    ("zweitem", 2.0),
-    ("beide", 2.0),
-    ("beiden", 2.0),
-    ("paar", 2.0),
-    ("zweimal", 2.0),
-    ("doppelt", 2.0),
-    ("doppelte", 2.0),
-    ("dreimal", 3.0),
-];
-const FR: &[(&str, f64)] = &[
-    ("deux", 2.0),
-    ("trois", 3.0),
-    ("quatre", 4.0),
-    ("cinq", 5.0),
-    ("six", 6.0),
-    ("sept", 7.0),
-    ("huit", 8.0),
-    ("neuf", 9.0),
-    ("dix", 10.0),
-    ("onze", 11.0),
-    ("douze", 12.0),
-    ("treize", 13.0),
-    ("quatorze", 14.0),
-    ("quinze", 15.0),
-    ("seize", 16.0),
-    ("vingt", 20.0),
-    ("trente", 30.0),
-    ("quarante", 40.0),
-    ("cinquante", 50.0),
-    ("soixante", 60.0),
-    ("septante", 70.0),
-    ("huitante", 80.0),
-    ("nonante", 90.0),
-    ("douzaine", 12.0),
-    ("quinzaine", 15.0),
-    ("vingtaine", 20.0),
-];
-const FR_ORDINALS: &[(&str, f64)] = &[
-    ("troisième", 3.0),
-    ("quatrième", 4.0),
-    ("cinquième", 5.0),
-    ("sixième", 6.0),
-    ("septième", 7.0),
-    ("huitième", 8.0),
-    ("neuvième", 9.0),
-    ("dixième", 10.0),
-];
-const FR_WEAK: &[(&str, f64)] = &[
-    ("zéro", 0.0),
-    ("un", 1.0),
-    ("une", 1.0),
-    ("premier", 1.0),
-    ("première", 1.0),
-    ("second", 2.0),
-    ("seconde", 2.0),
-    ("deuxième", 2.0),
-    ("double", 2.0),
-    ("paire", 2.0),
-    ("triple", 3.0),
-];
-const ES: &[(&str, f64)] = &[
-    ("dos", 2.0),
-    ("tres", 3.0),
-    ("cuatro", 4.0),
-    ("cinco", 5.0),
-    ("seis", 6.0),
-    ("siete", 7.0),
-    ("ocho", 8.0),
-    ("nueve", 9.0),
-    ("diez", 10.0),
-    ("once", 11.0),
-    ("doce", 12.0),
-    ("trece", 13.0),
-    ("catorce", 14.0),
-    ("quince", 15.0),
-    ("dieciséis", 16.0),
-    ("diecisiete", 17.0),
-    ("dieciocho", 18.0),
-    ("diecinueve", 19.0),
-    ("veinte", 20.0),
-    ("veintiuno", 21.0),
-    ("veintiún", 21.0),
-    ("veintiuna", 21.0),
-    ("veintidós", 22.0),
-    ("veintitrés", 23.0),
-    ("veinticuatro", 24.0),
-    ("veinticinco", 25.0),
-    ("veintiséis", 26.0),
-    ("veintisiete", 27.0),
-    ("veintiocho", 28.0),
-    ("veintinueve", 29.0),
-    ("treinta", 30.0),
-    ("cuarenta", 40.0),
-    ("cincuenta", 50.0),
-    ("sesenta", 60.0),
-    ("setenta", 70.0),
-    ("ochenta", 80.0),
-    ("noventa", 90.0),
-    ("docena", 12.0),
-    ("doscientos", 200.0),
-    ("doscientas", 200.0),
-    ("trescientos", 300.0),
-    ("trescientas", 300.0),
-    ("cuatrocientos", 400.0),
-    ("cuatrocientas", 400.0),
-    ("quinientos", 500.0),
-    ("quinientas", 500.0),
-    ("seiscientos", 600.0),
-    ("setecientos", 700.0),
-    ("ochocientos", 800.0),
-    ("novecientos", 900.0),
-    ("cien", 100.0),
-    ("ciento", 100.0),
-];
-const ES_ORDINALS: &[(&str, f64)] = &[
-    ("tercer", 3.0),
-    ("tercero", 3.0),
-    ("tercera", 3.0),
-    ("cuarta", 4.0),
-    ("quinto", 5.0),
-    ("quinta", 5.0),
-    ("sexto", 6.0),
-    ("sexta", 6.0),
-    ("séptimo", 7.0),
-    ("octavo", 8.0),
-    ("noveno", 9.0),
-    ("décimo", 10.0),
-];
-const ES_WEAK: &[(&str, f64)] = &[
-    ("cero", 0.0),
-    ("un", 1.0),
-    ("uno", 1.0),
-    ("una", 1.0),
-    ("primer", 1.0),
-    ("primero", 1.0),
-    ("primera", 1.0),
-    ("segundo", 2.0),
-    ("segunda", 2.0),
-    ("ambos", 2.0),
-    ("ambas", 2.0),
-    ("doble", 2.0),
-    ("par", 2.0),
-    ("triple", 3.0),
-];
-
 /// The value of a word that multiplies the preceding number.
 pub(super) fn scale(word: &str) -> Option<f64> {
     Some(match word {
@@ -311,26 +31,28 @@ pub(super) fn scale(word: &str) -> Option<f64> {
     })
 }
 
-fn find(table: &[(&str, f64)], word: &str) -> Option<f64> {
-    table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+static NUMERALS: LazyLock<WordLists> = LazyLock::new(|| WordLists::read(include_str!("numerals.txt")));
+
+fn find(list: &str, word: &str) -> Option<f64> {
+    NUMERALS.value(list, word)
 }
 
 fn cardinal(language: &str, word: &str) -> Option<f64> {
     match language {
-        "en" => find(EN, word),
+        "en" => find("en", word),
         "de" => german(word),
         "fr" => find(
-            FR,
+            "fr",
             word.strip_suffix('s').filter(|stem| *stem == "vingt").unwrap_or(word),
         ),
-        "es" => find(ES, word),
+        "es" => find("es", word),
         _ => None,
     }
 }
 
 /// German writes numbers below a million as one word.
 fn german(word: &str) -> Option<f64> {
-    if let Some(value) = find(DE, word) {
+    if let Some(value) = find("de", word) {
         return Some(value);
     }
     for (mark, factor) in [("tausend", 1e3), ("hundert", 100.0)] {
@@ -344,29 +66,29 @@ fn german(word: &str) -> Option<f64> {
         }
     }
     let (units, tens) = word.split_once("und")?;
-    let units = if units == "ein" { 1.0 } else { find(DE, units)? };
-    let tens = find(DE, tens)?;
+    let units = if units == "ein" { 1.0 } else { find("de", units)? };
+    let tens = find("de", tens)?;
     (units < 10.0 && tens >= 20.0).then_some(units + tens)
 }
 
 fn ordinal(language: &str, word: &str) -> Option<f64> {
     match language {
-        "en" => find(EN_ORDINALS, word),
+        "en" => find("en.ordinal", word),
         "de" => ["e", "en", "er", "es", "em"]
             .iter()
-            .find_map(|ending| find(DE_ORDINALS, word.strip_suffix(ending)?)),
-        "fr" => find(FR_ORDINALS, word),
-        "es" => find(ES_ORDINALS, word),
+            .find_map(|ending| find("de.ordinal", word.strip_suffix(ending)?)),
+        "fr" => find("fr.ordinal", word),
+        "es" => find("es.ordinal", word),
         _ => None,
     }
 }
 
 fn weak(language: &str, word: &str) -> Option<f64> {
     match language {
-        "en" => find(EN_WEAK, word),
-        "de" => find(DE_WEAK, word),
-        "fr" => find(FR_WEAK, word),
-        "es" => find(ES_WEAK, word),
+        "en" => find("en.weak", word),
+        "de" => find("de.weak", word),
+        "fr" => find("fr.weak", word),
+        "es" => find("es.weak", word),
         _ => None,
     }
 }
@@ -486,7 +208,7 @@ pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Opti
         } else if let Some(next) = ordinal(language, word)
             .or_else(|| {
                 (language == "en")
-                    .then(|| find(&[("first", 1.0), ("second", 2.0)], word).filter(|_| after_tens))
+                    .then(|| find("en.unit", word).filter(|_| after_tens))
                     .flatten()
             })
             .and_then(joined)
@@ -591,6 +313,16 @@ mod tests {
             ("dos mil", 2000.0),
         ] {
             assert_eq!(value("es", text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_word_of_the_file_has_a_value() {
+        NUMERALS.assert_names(&["en", "de", "fr", "es", "ordinal", "weak", "unit"]);
+        for (list, words) in NUMERALS.iter() {
+            for word in words.iter().map(|row| row.split(' ').next().unwrap()) {
+                assert!(find(list, word).is_some(), "{list}: {word}");
+            }
         }
     }
 
