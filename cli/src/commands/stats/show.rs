@@ -1,7 +1,6 @@
 //! The results of the tests, as a table and as a document. A missing number is a dash in the table
 //! and null in the document.
 
-use comfy_table::{Cell, CellAlignment};
 use isomer_proto::{
     ProtoEnum,
     eval::v1::{
@@ -10,24 +9,11 @@ use isomer_proto::{
         WilcoxonMethod, correlate_response::Coefficient,
     },
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::TestOutput;
-use crate::table::Table;
-
-fn table(header: &[&str]) -> Table {
-    let mut table = crate::table::new();
-    table.set_header(header);
-    table
-}
-
-/// A row: its name, followed by numbers.
-fn row(name: &str, numbers: impl IntoIterator<Item = String>) -> Vec<Cell> {
-    let numbers = numbers
-        .into_iter()
-        .map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
-    std::iter::once(Cell::new(name)).chain(numbers).collect()
-}
+use crate::table::{Records, Table, TextTable};
 
 fn number(value: f64) -> String {
     if value.is_infinite() {
@@ -44,23 +30,29 @@ fn p_value(p: Option<f64>) -> String {
     }
 }
 
-fn interval(given: Option<&Interval>) -> String {
+/// An interval in a document. An infinite end is null.
+#[derive(Serialize)]
+struct Bounds<'a> {
+    low: f64,
+    high: f64,
+    level: f64,
+    method: &'a str,
+}
+
+fn bounds(given: Option<&Interval>) -> Option<Bounds<'_>> {
+    given.map(|own| Bounds {
+        low: own.low,
+        high: own.high,
+        level: own.level,
+        method: &own.method,
+    })
+}
+
+fn interval(given: Option<Bounds<'_>>) -> String {
     given.map_or_else(
         || "–".to_owned(),
-        |i| format!("[{}, {}]", number(i.low), number(i.high)),
+        |own| format!("[{}, {}]", number(own.low), number(own.high)),
     )
-}
-
-fn interval_json(given: Option<&Interval>) -> Value {
-    given.map_or(
-        Value::Null,
-        |i| json!({ "low": finite(i.low), "high": finite(i.high), "level": i.level, "method": i.method }),
-    )
-}
-
-/// JSON has no infinity.
-fn finite(value: f64) -> Value {
-    if value.is_finite() { json!(value) } else { Value::Null }
 }
 
 fn method(comparison: &Comparison) -> Option<&'static str> {
@@ -71,37 +63,29 @@ fn method(comparison: &Comparison) -> Option<&'static str> {
 }
 
 pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> TestOutput {
-    let mut shown = table(&[
-        "",
-        "n",
-        "mean difference",
-        "HL shift",
-        "signed-rank CI",
-        "bootstrap CI",
-        "p",
-        "p Holm",
-        "p BH",
-        "p sign flip",
-        "p bootstrap",
-    ]);
-    for one in comparisons {
-        shown.add_row(row(
-            &one.name,
-            [
-                one.n.to_string(),
-                number(one.mean_difference),
-                number(one.hodges_lehmann),
-                interval(one.signed_rank_interval.as_ref()),
-                interval(one.hodges_lehmann_interval.as_ref()),
-                p_value(one.p_value),
-                p_value(one.p_holm),
-                p_value(one.p_benjamini_hochberg),
-                p_value(one.p_sign_flip),
-                p_value(one.p_paired_bootstrap),
-            ],
-        ));
-    }
-    let mut text = format!("Each against {reference}:\n{shown}");
+    let records = Records::of(comparisons)
+        .name("", "name", |one| one.name.clone())
+        .value("n", "n", |one| one.n, |n| n.to_string())
+        .value("mean difference", "mean_difference", |one| one.mean_difference, number)
+        .key("sd_difference", |one| one.sd_difference)
+        .value("HL shift", "hodges_lehmann", |one| one.hodges_lehmann, number)
+        .value("signed-rank CI", "signed_rank_interval", by_signed_ranks, interval)
+        .value("bootstrap CI", "bootstrap_interval", by_bootstrap, interval)
+        .key("statistic", |one| one.wilcoxon_statistic)
+        .key("method", method)
+        .value("p", "p_value", |one| one.p_value, p_value)
+        .value("p Holm", "p_holm", |one| one.p_holm, p_value)
+        .value("p BH", "p_benjamini_hochberg", |one| one.p_benjamini_hochberg, p_value)
+        .value("p sign flip", "p_sign_flip", |one| one.p_sign_flip, p_value)
+        .value(
+            "p bootstrap",
+            "p_paired_bootstrap",
+            |one| one.p_paired_bootstrap,
+            p_value,
+        )
+        .key("note", |one| &one.note);
+    let document = json!({ "reference": reference, "comparisons": records.document() });
+    let mut text = format!("Each against {reference}:\n{}", records.table());
     for one in comparisons {
         let p = method(one).map(|name| format!("p-value {name}"));
         let statistics: Vec<String> = p
@@ -110,87 +94,71 @@ pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> TestOutput
             .collect();
         text.push_str(&format!("\n* {}: {}", one.name, statistics.join("; ")));
     }
-    let documents: Vec<Value> = comparisons
-        .iter()
-        .map(|one| {
-            json!({
-                "name": one.name,
-                "n": one.n,
-                "mean_difference": one.mean_difference,
-                "sd_difference": one.sd_difference,
-                "hodges_lehmann": one.hodges_lehmann,
-                "signed_rank_interval": interval_json(one.signed_rank_interval.as_ref()),
-                "bootstrap_interval": interval_json(one.hodges_lehmann_interval.as_ref()),
-                "statistic": one.wilcoxon_statistic,
-                "method": method(one),
-                "p_value": one.p_value,
-                "p_holm": one.p_holm,
-                "p_benjamini_hochberg": one.p_benjamini_hochberg,
-                "p_sign_flip": one.p_sign_flip,
-                "p_paired_bootstrap": one.p_paired_bootstrap,
-                "note": one.note,
-            })
-        })
-        .collect();
-    (text, json!({ "reference": reference, "comparisons": documents }))
+    (text, document)
+}
+
+fn by_signed_ranks(comparison: &Comparison) -> Option<Bounds<'_>> {
+    bounds(comparison.signed_rank_interval.as_ref())
+}
+
+fn by_bootstrap(comparison: &Comparison) -> Option<Bounds<'_>> {
+    bounds(comparison.hodges_lehmann_interval.as_ref())
 }
 
 pub(super) fn pairs(answer: &ComparePairsResponse) -> TestOutput {
-    let mut systems = table(&["", "mean", "interval", "letters"]);
-    for system in &answer.systems {
-        systems.add_row(row(
-            &system.name,
-            [
-                number(system.mean),
-                interval(system.interval.as_ref()),
-                system.letters.clone(),
-            ],
-        ));
-    }
+    let systems = Records::of(&answer.systems)
+        .name("", "name", |system| system.name.clone())
+        .value("mean", "mean", |system| system.mean, number)
+        .value(
+            "interval",
+            "interval",
+            |system| bounds(system.interval.as_ref()),
+            interval,
+        )
+        .value("letters", "letters", |system| &system.letters, String::clone);
     let name = |at: u32| {
         answer
             .systems
             .get(at as usize)
             .map_or("", |system| system.name.as_str())
     };
-    let mut pairs = table(&["pair", "mean difference", "p", "p Holm"]);
-    for pair in &answer.pairs {
-        pairs.add_row(row(
-            &format!("{} − {}", name(pair.first), name(pair.second)),
-            [
-                number(pair.mean_difference),
-                p_value(Some(pair.p_value)),
-                p_value(Some(pair.p_holm)),
-            ],
-        ));
-    }
-    let text = format!("{systems}\nSystems that share a letter do not differ.\n{pairs}");
-    let document = json!({
-        "systems": answer.systems.iter().map(|system| json!({
-            "name": system.name,
-            "mean": system.mean,
-            "interval": interval_json(system.interval.as_ref()),
-            "letters": system.letters,
-        })).collect::<Vec<_>>(),
-        "pairs": answer.pairs.iter().map(|pair| json!({
-            "first": name(pair.first),
-            "second": name(pair.second),
-            "mean_difference": pair.mean_difference,
-            "p_value": pair.p_value,
-            "p_holm": pair.p_holm,
-        })).collect::<Vec<_>>(),
-    });
+    let pairs = Records::of(&answer.pairs)
+        .words("pair", |pair| format!("{} − {}", name(pair.first), name(pair.second)))
+        .key("first", |pair| name(pair.first))
+        .key("second", |pair| name(pair.second))
+        .value(
+            "mean difference",
+            "mean_difference",
+            |pair| pair.mean_difference,
+            number,
+        )
+        .value("p", "p_value", |pair| Some(pair.p_value), p_value)
+        .value("p Holm", "p_holm", |pair| Some(pair.p_holm), p_value);
+    let document = json!({ "systems": systems.document(), "pairs": pairs.document() });
+    let text = format!(
+        "{}\nSystems that share a letter do not differ.\n{}",
+        systems.table(),
+        pairs.table()
+    );
     (text, document)
 }
 
 pub(super) fn ranks(answer: &CompareRanksResponse) -> TestOutput {
-    let mut shown = table(&["", "average rank", "letters"]);
-    for system in &answer.systems {
-        shown.add_row(row(&system.name, [number(system.average_rank), system.letters.clone()]));
-    }
+    let systems = Records::of(&answer.systems)
+        .name("", "name", |system| system.name.clone())
+        .value("average rank", "average_rank", |system| system.average_rank, number)
+        .value("letters", "letters", |system| &system.letters, String::clone);
+    let document = json!({
+        "systems": systems.document(),
+        "datasets": answer.datasets,
+        "friedman": { "statistic": answer.statistic, "p_value": answer.p_value },
+        "iman_davenport": { "statistic": answer.f_statistic, "p_value": answer.f_p_value },
+        "critical_difference": answer.critical_difference,
+    });
     let text = format!(
-        "{shown}\nFriedman over {} data sets: chi-squared {}, p {}; Iman and Davenport: F {}, p {}.\n\
+        "{}\nFriedman over {} data sets: chi-squared {}, p {}; Iman and Davenport: F {}, p {}.\n\
          Nemenyi: ranks further apart than {} differ; systems that share a letter do not.",
+        systems.table(),
         answer.datasets,
         number(answer.statistic),
         p_value(Some(answer.p_value)),
@@ -198,90 +166,74 @@ pub(super) fn ranks(answer: &CompareRanksResponse) -> TestOutput {
         p_value(Some(answer.f_p_value)),
         number(answer.critical_difference),
     );
-    let document = json!({
-        "systems": answer.systems.iter().map(|system| json!({
-            "name": system.name,
-            "average_rank": system.average_rank,
-            "letters": system.letters,
-        })).collect::<Vec<_>>(),
-        "datasets": answer.datasets,
-        "friedman": { "statistic": answer.statistic, "p_value": answer.p_value },
-        "iman_davenport": { "statistic": finite(answer.f_statistic), "p_value": answer.f_p_value },
-        "critical_difference": answer.critical_difference,
-    });
     (text, document)
 }
 
 pub(super) fn stability(rows: &[String], answer: &RankStabilityResponse) -> TestOutput {
-    let mut shown = table(&["", "tau-b"]);
-    for (name, tau) in rows.iter().zip(&answer.tau_b) {
-        shown.add_row(row(name, [number(*tau)]));
-    }
+    let each = Records::of(rows.iter().zip(&answer.tau_b))
+        .name("", "name", |(name, _)| name.clone())
+        .value("tau-b", "tau_b", |(_, tau)| *tau, number);
+    let document = json!({ "data_sets": each.document(), "mean": answer.mean, "sd": answer.sd });
     let sd = answer
         .sd
         .map_or_else(|| "no SD of one data set".to_owned(), |sd| format!("SD {}", number(sd)));
-    let text = format!("{shown}\nmean {}, {sd}", number(answer.mean));
-    let each: Vec<Value> = rows
-        .iter()
-        .zip(&answer.tau_b)
-        .map(|(name, tau)| json!({ "name": name, "tau_b": tau }))
-        .collect();
-    (text, json!({ "data_sets": each, "mean": answer.mean, "sd": answer.sd }))
+    let text = format!("{}\nmean {}, {sd}", each.table(), number(answer.mean));
+    (text, document)
 }
 
 pub(super) fn reliability(answer: &ReliabilityResponse) -> TestOutput {
+    let quantiles = answer.interval.as_ref();
     let text = format!(
         "Spearman between halves: median {}; {}",
         number(answer.median),
-        answer.interval.as_ref().map_or_else(String::new, |i| format!(
+        quantiles.map_or_else(String::new, |own| format!(
             "{} {} ({} of them: no confidence interval)",
-            i.method,
-            interval(Some(i)),
-            i.level
+            own.method,
+            interval(bounds(Some(own))),
+            own.level
         ))
     );
-    (
-        text,
-        json!({ "median": answer.median, "quantiles": interval_json(answer.interval.as_ref()) }),
-    )
+    (text, json!({ "median": answer.median, "quantiles": bounds(quantiles) }))
 }
 
 pub(super) fn adjusted(names: &[String], p_values: &[f64], answer: &AdjustPValuesResponse) -> TestOutput {
-    let mut shown = table(&["", "p", "Holm", "Benjamini–Hochberg"]);
-    let mut documents = Vec::new();
     let adjusted = answer.holm.iter().zip(&answer.benjamini_hochberg);
-    for ((name, p), (holm, discovery)) in names.iter().zip(p_values).zip(adjusted) {
-        shown.add_row(row(name, [*p, *holm, *discovery].map(|p| p_value(Some(p)))));
-        documents.push(json!({ "name": name, "p_value": p, "holm": holm, "benjamini_hochberg": discovery }));
-    }
-    (shown.to_string(), Value::Array(documents))
+    let records = Records::of(names.iter().zip(p_values).zip(adjusted))
+        .name("", "name", |((name, _), _)| name.clone())
+        .value("p", "p_value", |((_, p), _)| Some(*p), p_value)
+        .value("Holm", "holm", |(_, (holm, _))| Some(*holm), p_value)
+        .value(
+            "Benjamini–Hochberg",
+            "benjamini_hochberg",
+            |(_, (_, found))| Some(*found),
+            p_value,
+        );
+    let document = records.document();
+    (records.table().to_string(), document)
 }
 
 pub(super) fn bootstrap(answers: &[(String, BootstrapResponse)]) -> TestOutput {
-    let mut shown = table(&["", "estimate", "interval", "how"]);
-    let mut documents = Vec::new();
-    for (name, answer) in answers {
+    let how = |answer: &BootstrapResponse| {
         let left_out = match answer.undefined {
             0 => String::new(),
             n => format!(", {n} resamples undefined"),
         };
-        let how = answer.interval.as_ref().map_or("", |i| i.method.as_str());
-        shown.add_row(row(
-            name,
-            [
-                number(answer.estimate),
-                interval(answer.interval.as_ref()),
-                format!("{how}{left_out}"),
-            ],
-        ));
-        documents.push(json!({
-            "name": name,
-            "estimate": answer.estimate,
-            "interval": interval_json(answer.interval.as_ref()),
-            "undefined": answer.undefined,
-        }));
-    }
-    (shown.to_string(), Value::Array(documents))
+        let how = answer.interval.as_ref().map_or("", |own| own.method.as_str());
+        format!("{how}{left_out}")
+    };
+    let records = Records::of(answers)
+        .name("", "name", |(name, _)| name.clone())
+        .value("estimate", "estimate", |(_, own)| own.estimate, number)
+        .value(
+            "interval",
+            "interval",
+            |(_, own)| bounds(own.interval.as_ref()),
+            interval,
+        )
+        .key("undefined", |(_, own)| own.undefined)
+        .number("how", |(_, own)| how(own));
+    let document = records.document();
+    (records.table().to_string(), document)
 }
 
 pub(super) fn correlation(answer: &CorrelateResponse) -> TestOutput {
@@ -290,34 +242,41 @@ pub(super) fn correlation(answer: &CorrelateResponse) -> TestOutput {
         ("Spearman", "spearman", &answer.spearman),
         ("Kendall tau-b", "kendall_tau_b", &answer.kendall_tau_b),
     ];
-    let mut shown = table(&["", "value", "p", "interval", "how"]);
+    let missing = Coefficient::default();
+    let found = all.map(|(name, key, found)| (name, key, found.as_ref().unwrap_or(&missing)));
+    let how = |own: &Coefficient| own.interval.as_ref().map_or_else(String::new, |own| own.method.clone());
+    let records = Records::of(found)
+        .words("", |(name, ..)| name.to_owned())
+        .value("value", "value", |(.., own)| own.value, number)
+        .value("p", "p_value", |(.., own)| own.p_value, p_value)
+        .value(
+            "interval",
+            "interval",
+            |(.., own)| bounds(own.interval.as_ref()),
+            interval,
+        )
+        .number("how", |(.., own)| how(own));
     let mut document = json!({ "n": answer.n });
-    for (name, key, found) in all {
-        let Coefficient {
-            value,
-            p_value: p,
-            interval: around,
-        } = found.clone().unwrap_or_default();
-        let how = around.as_ref().map_or(String::new(), |i| i.method.clone());
-        shown.add_row(row(name, [number(value), p_value(p), interval(around.as_ref()), how]));
-        document[key] = json!({ "value": value, "p_value": p, "interval": interval_json(around.as_ref()) });
+    for ((_, key, _), own) in found.iter().zip(records.objects()) {
+        document[*key] = own;
     }
-    (format!("n = {}\n{shown}", answer.n), document)
+    (format!("n = {}\n{}", answer.n, records.table()), document)
 }
 
 pub(super) fn agreement(weights: &str, answer: &AgreementResponse) -> TestOutput {
     let name = if weights == "identity" { "AC1" } else { "AC2" };
-    let mut shown = table(&["", "value", "SE", "interval", "p"]);
-    shown.add_row(row(
-        &format!("Gwet's {name}, {weights} weights"),
-        [
-            number(answer.ac2),
-            number(answer.standard_error),
-            interval(answer.interval.as_ref()),
-            p_value(Some(answer.p_value)),
-        ],
-    ));
-    shown.add_row(row("Krippendorff's alpha", [number(answer.alpha)]));
+    let gwet = (format!("Gwet's {name}, {weights} weights"), answer.ac2, true);
+    let krippendorff = ("Krippendorff's alpha".to_owned(), answer.alpha, false);
+    let of_gwet = |own: bool, shown: String| if own { shown } else { String::new() };
+    let shown: Table = TextTable::of([&gwet, &krippendorff])
+        .words("", |(name, ..)| name.clone())
+        .number("value", |(_, value, _)| number(*value))
+        .number("SE", |(.., own)| of_gwet(*own, number(answer.standard_error)))
+        .number("interval", |(.., own)| {
+            of_gwet(*own, interval(bounds(answer.interval.as_ref())))
+        })
+        .number("p", |(.., own)| of_gwet(*own, p_value(Some(answer.p_value))))
+        .into();
     let text = format!(
         "{shown}\nobserved agreement {}, by chance {}",
         number(answer.observed_agreement),
@@ -328,7 +287,7 @@ pub(super) fn agreement(weights: &str, answer: &AgreementResponse) -> TestOutput
         "coefficient": name,
         "value": answer.ac2,
         "standard_error": answer.standard_error,
-        "interval": interval_json(answer.interval.as_ref()),
+        "interval": bounds(answer.interval.as_ref()),
         "p_value": answer.p_value,
         "observed_agreement": answer.observed_agreement,
         "chance_agreement": answer.chance_agreement,

@@ -2,10 +2,10 @@
 
 use minijinja::{Value, context, value::Serde};
 
-use super::{Diff, chart, markdown};
+use super::{Diff, chart, tables::sections};
 use crate::{
-    format::{count, fine, p_value, points, share, signed},
-    html::{FIGURES, STYLE, chain, day, environment, figure, name, short_digest},
+    html::{FIGURES, STYLE, chain, day, environment, figure},
+    text_table,
 };
 
 const PAGE: &str = include_str!("../page/diff.html");
@@ -16,23 +16,14 @@ pub(super) fn render(diff: &Diff) -> Result<String, String> {
 
 fn page(diff: &Diff) -> Result<String, minijinja::Error> {
     let mut environment = environment();
-    environment.add_filter("points", points);
-    environment.add_filter("fine", fine);
-    environment.add_filter("signed", signed);
-    environment.add_filter("p_value", p_value);
-    environment.add_filter("share", share);
-    environment.add_filter("count", count);
     environment.add_filter("day", day);
-    environment.add_filter("short", short_digest);
-    environment.add_filter("name", name);
+    text_table::add_to(&mut environment)?;
     environment.add_template("figures.html", FIGURES)?;
     environment.add_template("diff.html", PAGE)?;
-    let remarks: Vec<Vec<String>> = diff.datasets.iter().map(markdown::remarks).collect();
     environment.get_template("diff.html")?.render(context! {
         diff => Value::from(Serde(diff)),
         style => Value::from_safe_string(STYLE.to_owned()),
         figures => chart::figures(diff).into_iter().map(figure).collect::<Vec<_>>(),
-        notes => markdown::notes(diff),
-        remarks,
+        sections => Value::from(Serde(sections(diff))),
     })
 }

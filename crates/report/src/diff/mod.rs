@@ -9,7 +9,7 @@
 //! * `comparable`: the common parts of two runs. [`Right`]: the definition of a right item.
 //! * `measure`: scores over data sets, with `flips` and the `agreement` of lists. `worst`: the
 //!   items with the largest losses.
-//! * `markdown`, `html`: the output formats.
+//! * `tables`: the sections of both pages. `markdown`, `html`: the output formats.
 
 mod agreement;
 mod chart;
@@ -21,6 +21,7 @@ mod markdown;
 mod measure;
 mod model;
 mod right;
+mod tables;
 mod worst;
 
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use minijinja::{Value, context, value::Serde};
 use super::{Gains, chart, tables};
 use crate::{
     html::{FIGURES, STYLE, chain, environment, figure},
-    text_table,
+    text_table::{self, Section},
 };
 
 const PAGE: &str = include_str!("../page/gains.html");
@@ -19,10 +19,11 @@ fn page(gains: &Gains) -> Result<String, minijinja::Error> {
     text_table::add_to(&mut environment)?;
     environment.add_template("figures.html", FIGURES)?;
     environment.add_template("gains.html", PAGE)?;
+    let sections: Vec<Section> = tables(gains).into_iter().map(Section::from).collect();
     environment.get_template("gains.html")?.render(context! {
         gains => Value::from(Serde(gains)),
         figures => chart::figures(gains).into_iter().map(figure).collect::<Vec<_>>(),
-        tables => Value::from(Serde(tables(gains))),
+        sections => Value::from(Serde(sections)),
         style => Value::from_safe_string(STYLE.to_owned()),
     })
 }

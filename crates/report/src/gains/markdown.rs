@@ -1,7 +1,7 @@
 //! `gains.md`.
 
 use super::{Gains, tables};
-use crate::markdown::plain;
+use crate::{markdown::plain, text_table::Section};
 
 pub(super) fn render(gains: &Gains) -> String {
     let mut page = "# Gains by augmentation (GASE)\n\n".to_owned();
@@ -10,7 +10,7 @@ pub(super) fn render(gains: &Gains) -> String {
     }
     page.push('\n');
     for table in tables(gains) {
-        table.markdown(&mut page);
+        Section::from(table).markdown(&mut page);
     }
     page.push_str(&format!("Profile {}.\n", plain(&gains.profile)));
     page

@@ -25,8 +25,6 @@ pub use model::{
 };
 pub use tables::tables;
 
-pub use crate::text_table::TextTable;
-
 use crate::{
     profile::{LEVEL, Replicates},
     stats::{mean, sample_sd, special::student_quantile},

@@ -1,9 +1,11 @@
 //! The result as tables of texts.
 
-use super::{AverageGain, CosineRow, Gain, GainRow, GainStrata, Gains, MeanCosine, TaskGains, TimeRow};
+use super::{
+    AverageGain, CosineRow, Gain, GainRow, GainStrata, GainWork, Gains, MeanCosine, Stratum, TaskGains, TimeRow,
+};
 use crate::{
     format::{count, ends, fine, signed, signed_fine},
-    text_table::{TextTable, dash, heads},
+    text_table::{TextTable, dash},
 };
 
 /// All tables that have rows.
@@ -31,82 +33,55 @@ fn over_items(gain: Option<&Gain>) -> String {
 
 fn averages(task: &TaskGains) -> TextTable {
     let timed = task.rows.iter().any(|row| row.milliseconds_per_text.is_some());
-    let mut head = vec![
-        "Encoder",
-        "Augmentation",
-        "k",
-        "Score",
-        "Gain",
-        "Other data sets",
-        "Tokens/text",
-    ];
+    let datasets = |row: &AverageGain| row.gain.as_ref()?.intervals.datasets.as_ref().map(ends);
+    let mut table = TextTable::of(&task.rows)
+        .words("Encoder", |row| row.encoder.clone())
+        .words("Augmentation", |row| setting(row.setting.as_ref()))
+        .number("k", |row| row.k.to_string())
+        .number("Score", |row| {
+            format!("{}{}", fine(row.score), if row.best { " *" } else { "" })
+        })
+        .number("Gain", |row| over_items(row.gain.as_ref()))
+        .number("Other data sets", |row| datasets(row).unwrap_or_else(dash))
+        .number("Tokens/text", |row| fine(row.tokens_per_text));
     if timed {
-        head.push("ms/text");
+        table = table.number("ms/text", |row| row.milliseconds_per_text.map_or_else(dash, fine));
     }
-    head.push("Front");
-    let row = |row: &AverageGain| {
-        let datasets = row.gain.as_ref().and_then(|gain| gain.intervals.datasets.as_ref());
-        let mut cells = vec![
-            row.encoder.clone(),
-            setting(row.setting.as_ref()),
-            row.k.to_string(),
-            format!("{}{}", fine(row.score), if row.best { " *" } else { "" }),
-            over_items(row.gain.as_ref()),
-            datasets.map_or_else(dash, ends),
-            fine(row.tokens_per_text),
-        ];
-        if timed {
-            cells.push(row.milliseconds_per_text.map_or_else(dash, fine));
-        }
-        cells.push(match (row.on_token_front, row.on_time_front) {
-            (true, Some(true)) => "tokens, ms".to_owned(),
-            (true, _) => "tokens".to_owned(),
-            (false, Some(true)) => "ms".to_owned(),
-            (false, _) => dash(),
-        });
-        cells
-    };
-    TextTable {
-        title: format!("Average: {} ({} x 100)", task.task, task.main_score),
-        note: format!(
+    table = table.number("Front", |row| match (row.on_token_front, row.on_time_front) {
+        (true, Some(true)) => "tokens, ms".to_owned(),
+        (true, _) => "tokens".to_owned(),
+        (false, Some(true)) => "ms".to_owned(),
+        (false, _) => dash(),
+    });
+    table.titled(
+        format!("Average: {} ({} x 100)", task.task, task.main_score),
+        format!(
             "Mean over {} (GASE tables 1, 6, 9, 10). In brackets: 95 % intervals over other items of these data sets, \
              paired; then over other data sets. Front: no other row of the table has at least this score for no more \
              (generated tokens or milliseconds a text). *: highest score of the encoder.",
             crate::profile::counted(task.groups, task.datasets.len())
         ),
-        head: heads(&head),
-        words: 2,
-        rows: task.rows.iter().map(row).collect(),
-        detail: false,
-    }
+    )
 }
 
 fn by_dataset(gains: &Gains) -> TextTable {
-    let row = |row: &GainRow| {
-        let work = row.work.as_ref();
-        vec![
-            row.dataset.clone(),
-            row.encoder.clone(),
-            setting(row.setting.as_ref()),
-            fine(row.score),
-            over_items(row.gain.as_ref()),
-            work.map_or_else(dash, |work| work.variants.to_string()),
-            work.map_or_else(dash, |work| missing(work.missing, &work.missing_reasons)),
-        ]
-    };
     let mut rows: Vec<&GainRow> = gains.rows.iter().collect();
     let place = |name: &str| gains.datasets.iter().position(|dataset| dataset.name == name);
     rows.sort_by_key(|row| place(&row.dataset));
-    TextTable {
-        title: "By data set".to_owned(),
-        note: "Main score x 100 and gain over plain vectors (GASE tables 13, 15 to 19), with its 95 % interval over other \
-               items of the data set, paired."
-            .to_owned(),
-        head: heads(&["Data set", "Encoder", "Augmentation", "Score", "Gain", "Variants", "Missing"]),
-        words: 3,
-        rows: rows.into_iter().map(row).collect(),
-        detail: false,
-    }
+    let of_work = |row: &GainRow, shown: fn(&GainWork) -> String| row.work.as_ref().map_or_else(dash, shown);
+    TextTable::of(rows)
+        .words("Data set", |row| row.dataset.clone())
+        .words("Encoder", |row| row.encoder.clone())
+        .words("Augmentation", |row| setting(row.setting.as_ref()))
+        .number("Score", |row| fine(row.score))
+        .number("Gain", |row| over_items(row.gain.as_ref()))
+        .number("Variants", |row| of_work(row, |work| work.variants.to_string()))
+        .number("Missing", |row| of_work(row, |work| missing(work.missing, &work.missing_reasons)))
+        .titled(
+            "By data set",
+            "Main score x 100 and gain over plain vectors (GASE tables 13, 15 to 19), with its 95 % interval over other \
+             items of the data set, paired.",
+        )
 }
 
 fn missing(missing: u64, reasons: &std::collections::BTreeMap<String, u64>) -> String {
@@ -125,79 +100,41 @@ fn cosines(rows: &[CosineRow]) -> TextTable {
         Some(found) => format!("{} [{}, {}]", fine(mean.value), fine(found.low), fine(found.high)),
         None => fine(mean.value),
     };
-    TextTable {
-        title: "Cosine of texts and their variants".to_owned(),
-        note: "Mean over pairs x 100 (GASE table 5), with its 95 % interval over other pairs. A variant is taken by itself, \
-               not pooled with its text; pairs that lack a variant are left out of the columns that take it."
-            .to_owned(),
-        head: heads(&[
-            "Data set",
-            "Encoder",
-            "Augmentation",
-            "Text 1 to variant",
-            "Text 2 to variant",
-            "Variant to variant",
-            "Text to text",
-            "Pairs",
-        ]),
-        words: 3,
-        rows: rows
-            .iter()
-            .map(|row| {
-                vec![
-                    row.dataset.clone(),
-                    row.encoder.clone(),
-                    row.setting.clone(),
-                    shown(&row.original_variant_1),
-                    shown(&row.original_variant_2),
-                    shown(&row.variants),
-                    shown(&row.originals),
-                    count(row.variants.pairs),
-                ]
-            })
-            .collect(),
-        detail: false,
-    }
+    TextTable::of(rows)
+        .words("Data set", |row| row.dataset.clone())
+        .words("Encoder", |row| row.encoder.clone())
+        .words("Augmentation", |row| row.setting.clone())
+        .number("Text 1 to variant", |row| shown(&row.original_variant_1))
+        .number("Text 2 to variant", |row| shown(&row.original_variant_2))
+        .number("Variant to variant", |row| shown(&row.variants))
+        .number("Text to text", |row| shown(&row.originals))
+        .number("Pairs", |row| count(row.variants.pairs))
+        .titled(
+            "Cosine of texts and their variants",
+            "Mean over pairs x 100 (GASE table 5), with its 95 % interval over other pairs. A variant is taken by itself, \
+             not pooled with its text; pairs that lack a variant are left out of the columns that take it.",
+        )
 }
 
 fn times(rows: &[TimeRow]) -> TextTable {
-    TextTable {
-        title: "Time".to_owned(),
-        note: "Seconds to encode all texts of a run, generation included and no generated text from a cache (GASE table 20): \
-               mean, sample standard deviation over runs, and 95 % interval of the mean. From caches: vectors that were not \
-               computed, so that the time is too short."
-            .to_owned(),
-        head: heads(&[
-            "Data set",
-            "Encoder",
-            "Augmentation",
-            "Runs",
-            "Seconds",
-            "SD",
-            "Interval",
-            "ms/text",
-            "From caches",
-        ]),
-        words: 3,
-        rows: rows
-            .iter()
-            .map(|row| {
-                vec![
-                    row.dataset.clone(),
-                    row.encoder.clone(),
-                    setting(row.setting.as_ref()),
-                    row.runs.to_string(),
-                    format!("{:.3}", row.seconds),
-                    row.sd.map_or_else(dash, |sd| format!("{sd:.3}")),
-                    row.interval
-                        .map_or_else(dash, |own| format!("[{:.3}, {:.3}]", own.low, own.high)),
-                    fine(row.milliseconds_per_text),
-                    row.cached.to_string(),
-                ]
-            })
-            .collect(),
-        detail: false,
-    }
+    TextTable::of(rows)
+        .words("Data set", |row| row.dataset.clone())
+        .words("Encoder", |row| row.encoder.clone())
+        .words("Augmentation", |row| setting(row.setting.as_ref()))
+        .number("Runs", |row| row.runs.to_string())
+        .number("Seconds", |row| format!("{:.3}", row.seconds))
+        .number("SD", |row| row.sd.map_or_else(dash, |sd| format!("{sd:.3}")))
+        .number("Interval", |row| {
+            row.interval.map_or_else(dash, |own| format!("[{:.3}, {:.3}]", own.low, own.high))
+        })
+        .number("ms/text", |row| fine(row.milliseconds_per_text))
+        .number("From caches", |row| row.cached.to_string())
+        .titled(
+            "Time",
+            "Seconds to encode all texts of a run, generation included and no generated text from a cache (GASE table 20): \
+             mean, sample standard deviation over runs, and 95 % interval of the mean. From caches: vectors that were not \
+             computed, so that the time is too short.",
+        )
 }
 
 fn strata(own: &GainStrata) -> TextTable {
@@ -229,32 +166,26 @@ fn strata(own: &GainStrata) -> TextTable {
     if let Some(more) = &own.note {
         note.push_str(&format!(" There are {more}."));
     }
+    let gain = |one: &Stratum| {
+        let gain = one.gain.map_or_else(dash, signed_fine);
+        match &one.interval {
+            Some(found) => format!("{gain} {}", ends(found)),
+            None => gain,
+        }
+    };
+    let table = TextTable::of(&own.strata)
+        .number("From", |one| number(one.low))
+        .number("To", |one| number(one.high))
+        .number("Items", |one| count(one.items))
+        .number("Plain", |one| one.plain.map_or_else(dash, fine))
+        .number("Augmented", |one| one.augmented.map_or_else(dash, fine))
+        .number("Gain", gain);
+    let title = format!(
+        "Gains by stratum: {}, {}, {}, by {}",
+        own.dataset, own.encoder, own.setting, own.by
+    );
     TextTable {
-        title: format!(
-            "Gains by stratum: {}, {}, {}, by {}",
-            own.dataset, own.encoder, own.setting, own.by
-        ),
-        note,
-        head: heads(&["From", "To", "Items", "Plain", "Augmented", "Gain"]),
-        words: 0,
-        rows: own
-            .strata
-            .iter()
-            .map(|one| {
-                let gain = one.gain.map_or_else(dash, signed_fine);
-                vec![
-                    number(one.low),
-                    number(one.high),
-                    count(one.items),
-                    one.plain.map_or_else(dash, fine),
-                    one.augmented.map_or_else(dash, fine),
-                    match &one.interval {
-                        Some(found) => format!("{gain} {}", ends(found)),
-                        None => gain,
-                    },
-                ]
-            })
-            .collect(),
         detail: true,
+        ..table.titled(title, note)
     }
 }

@@ -2,10 +2,11 @@
 
 use minijinja::{Value, context, value::Serde};
 
-use super::{History, markdown};
+use super::{History, tables::sections};
 use crate::{
     charts::{Figure, releases},
-    html::{FIGURES, STYLE, chain, environment, figure, name, short_digest},
+    html::{FIGURES, STYLE, chain, environment, figure, short_digest},
+    text_table,
 };
 
 const PAGE: &str = include_str!("../page/history.html");
@@ -17,20 +18,14 @@ pub(super) fn render(history: &History) -> Result<String, String> {
 fn page(history: &History) -> Result<String, minijinja::Error> {
     let mut environment = environment();
     environment.add_filter("short", short_digest);
-    environment.add_filter("name", name);
+    text_table::add_to(&mut environment)?;
     environment.add_template("figures.html", FIGURES)?;
     environment.add_template("history.html", PAGE)?;
-    let rows: Vec<Vec<String>> = history
-        .releases
-        .iter()
-        .map(|one| markdown::cells(one).to_vec())
-        .collect();
     environment.get_template("history.html")?.render(context! {
         history => Value::from(Serde(history)),
         style => Value::from_safe_string(STYLE.to_owned()),
         figures => [figure(scores(history))],
-        method => markdown::method(history),
-        rows,
+        sections => Value::from(Serde(sections(history))),
     })
 }
 

@@ -5,11 +5,13 @@
 //! others are listed with the reason. A release that is checked again is not a new look: its first
 //! check counts, so that the better of two checks cannot be chosen.
 //!
-//! * `comparable`: selects the checks. `markdown`, `html`: the output formats.
+//! * `comparable`: selects the checks. `tables`: the sections of both pages. `markdown`, `html`:
+//!   the output formats.
 
 mod comparable;
 mod html;
 mod markdown;
+mod tables;
 
 pub use crate::releases::{
     HISTORY_SCHEMA, History, HistoryOptions, HistoryQuantity, HistoryReference, LeftOutRun, Release, ReleaseTest,

@@ -4,7 +4,8 @@ use super::{Report, header, plain, quantity, row};
 use crate::{
     RatingRow,
     format::{fine, fine3, p_value, percent, place, signed_fine},
-    profile::{Level, Quantity, ScopeProfile},
+    profile::{FriedmanTest, Level, Quantity, ScopeProfile},
+    text_table::{TextTable, dash},
 };
 
 /// Ranks, stability, reliability and groups for each scope; then drift.
@@ -82,23 +83,20 @@ fn groups(page: &mut String, scope: &ScopeProfile) {
         "Friedman's test over data sets, then Nemenyi's critical difference of average ranks (CD) at 0.05: encoders that share \
          a letter do not differ.\n\n",
     );
-    header(
-        page,
-        &["On", "p (Friedman)", "CD", "Average rank and letters, best first"],
-        1,
-    );
-    for test in &scope.friedman {
-        let encoders: Vec<String> = test
-            .encoders
-            .iter()
-            .map(|one| format!("{} {} ({})", plain(&one.encoder), fine(one.average_rank), one.letters))
-            .collect();
-        let details = test.note.clone().unwrap_or_else(|| encoders.join(", "));
-        let p = test.p_value.map_or("–".to_owned(), p_value);
-        let cd = test.critical_difference.map_or("–".to_owned(), fine);
-        row(page, &[quantity(&test.quantity.name), p, cd, details]);
-    }
-    page.push('\n');
+    let encoders = |test: &FriedmanTest| -> String {
+        let encoders = test.encoders.iter();
+        let encoders =
+            encoders.map(|one| format!("{} {} ({})", plain(&one.encoder), fine(one.average_rank), one.letters));
+        encoders.collect::<Vec<_>>().join(", ")
+    };
+    TextTable::of(&scope.friedman)
+        .words("On", |test| quantity(&test.quantity.name))
+        .number("p (Friedman)", |test| test.p_value.map_or_else(dash, p_value))
+        .number("CD", |test| test.critical_difference.map_or_else(dash, fine))
+        .number("Average rank and letters, best first", |test| {
+            test.note.clone().unwrap_or_else(|| encoders(test))
+        })
+        .write(page);
 }
 
 fn reliability(page: &mut String, scope: &ScopeProfile) {
@@ -109,16 +107,14 @@ fn reliability(page: &mut String, scope: &ScopeProfile) {
         "Split-half reliability of the rankings, task-stratified, median of 1000 splits (2.5 % and 97.5 % quantiles of the \
          splits, which are not a confidence interval):\n\n",
     );
-    header(page, &["On", "Spearman's ρ", "Quantiles"], 1);
-    for one in &scope.reliability {
-        let quantiles = match (one.low, one.high, &one.note) {
+    TextTable::of(&scope.reliability)
+        .words("On", |one| quantity(&one.quantity.name))
+        .number("Spearman's ρ", |one| one.median.map_or_else(dash, signed_fine))
+        .number("Quantiles", |one| match (one.low, one.high, &one.note) {
             (Some(low), Some(high), _) => format!("{} to {}", signed_fine(low), signed_fine(high)),
-            (_, _, note) => note.as_deref().map_or("–".to_owned(), plain),
-        };
-        let median = one.median.map_or("–".to_owned(), signed_fine);
-        row(page, &[quantity(&one.quantity.name), median, quantiles]);
-    }
-    page.push('\n');
+            (_, _, note) => note.as_deref().map_or_else(dash, plain),
+        })
+        .write(page);
 }
 
 /// Drift of a transformation, and its value in parallel gaps if known.

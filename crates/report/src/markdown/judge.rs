@@ -1,9 +1,10 @@
 //! The judge's ratings, and their relation to drift.
 
-use super::{Report, header, plain, row};
+use super::{Report, plain};
 use crate::{
-    JudgeReport,
+    JudgeReport, RatingRow,
     format::{fine, fine3, percent, signed_fine},
+    text_table::{TextTable, dash},
 };
 
 pub(super) fn write(page: &mut String, report: &Report) {
@@ -27,74 +28,35 @@ fn all(dataset: Option<&String>) -> String {
 }
 
 fn ratings(page: &mut String, judge: &JudgeReport) {
-    let cells = [
-        "Transformation",
-        "Scale",
-        "Dataset",
-        "Rating",
-        "Texts rated",
-        "Drawn",
-        "No rating",
-        "Unchanged",
-    ];
-    header(page, &cells, 3);
-    for one in &judge.ratings {
-        let share = if one.asked == 0 {
-            0.0
-        } else {
-            one.unchanged as f64 / one.asked as f64
-        };
-        row(
-            page,
-            &[
-                plain(&one.transformation),
-                one.scale.title(),
-                all(one.dataset.as_ref()),
-                one.rating_text(),
-                one.texts.to_string(),
-                one.drawn.to_string(),
-                (one.unreadable + one.failed).to_string(),
-                format!("{} ({})", one.unchanged, percent(share)),
-            ],
-        );
-    }
-    page.push('\n');
+    TextTable::of(&judge.ratings)
+        .words("Transformation", |one| plain(&one.transformation))
+        .words("Scale", |one| one.scale.title())
+        .words("Dataset", |one| all(one.dataset.as_ref()))
+        .number("Rating", RatingRow::rating_text)
+        .number("Texts rated", |one| one.texts.to_string())
+        .number("Drawn", |one| one.drawn.to_string())
+        .number("No rating", |one| (one.unreadable + one.failed).to_string())
+        .number("Unchanged", |one| {
+            let share = one.unchanged as f64 / one.asked.max(1) as f64;
+            format!("{} ({})", one.unchanged, percent(share))
+        })
+        .write(page);
 }
 
 fn drift(page: &mut String, judge: &JudgeReport) {
-    let cells = [
-        "Encoder",
-        "Transformation",
-        "Scale",
-        "Dataset",
-        "Remark",
-        "ρ",
-        "95 % interval",
-        "n",
-        "Mean rating",
-        "Mean drift",
-    ];
-    header(page, &cells, 5);
-    for one in &judge.drift {
-        let interval = match (one.low, one.high) {
+    TextTable::of(&judge.drift)
+        .words("Encoder", |one| plain(&one.encoder))
+        .words("Transformation", |one| plain(&one.transformation))
+        .words("Scale", |one| one.scale.name().to_owned())
+        .words("Dataset", |one| all(one.dataset.as_ref()))
+        .words("Remark", |one| plain(&one.remark()))
+        .number("ρ", |one| one.spearman.map_or_else(dash, signed_fine))
+        .number("95 % interval", |one| match (one.low, one.high) {
             (Some(low), Some(high)) => format!("[{}, {}]", signed_fine(low), signed_fine(high)),
-            _ => "–".to_owned(),
-        };
-        row(
-            page,
-            &[
-                plain(&one.encoder),
-                plain(&one.transformation),
-                one.scale.name().to_owned(),
-                all(one.dataset.as_ref()),
-                plain(&one.remark()),
-                one.spearman.map_or("–".to_owned(), signed_fine),
-                interval,
-                one.texts.to_string(),
-                one.mean_rating.map_or("–".to_owned(), fine),
-                one.mean_drift.map_or("–".to_owned(), fine3),
-            ],
-        );
-    }
-    page.push('\n');
+            _ => dash(),
+        })
+        .number("n", |one| one.texts.to_string())
+        .number("Mean rating", |one| one.mean_rating.map_or_else(dash, fine))
+        .number("Mean drift", |one| one.mean_drift.map_or_else(dash, fine3))
+        .write(page);
 }

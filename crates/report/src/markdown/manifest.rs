@@ -65,6 +65,9 @@ pub(super) fn write(page: &mut String, report: &Report) {
     }
     for generator in &report.generators {
         line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);
+        for (version, texts) in &generator.versions {
+            line!(page, "- Version {}: {texts} texts", plain(version));
+        }
     }
     if let Some(judge) = &report.judge {
         line!(
@@ -75,6 +78,9 @@ pub(super) fn write(page: &mut String, report: &Report) {
             judge.seed,
             judge.attempts
         );
+        for (version, ratings) in &judge.versions {
+            line!(page, "- Version {} of the judge: {ratings} ratings", plain(version));
+        }
         for one in &judge.scales {
             line!(page, "- Prompt {}: `{}`", plain(&one.prompt_version), one.prompt_digest);
         }

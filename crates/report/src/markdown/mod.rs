@@ -11,14 +11,17 @@ mod tables;
 use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
-    Report,
+    CheckRow, Report,
     format::{count, ends, fine, p_value, percent, points, score_ends, signed, signed_fine},
     noise_view, overview,
 };
 use crate::{
     evidence::interval::DeltaInterval,
     profile::{Axis, Moved, Shift, ShiftInterval},
+    text_table::{TextTable, dash},
 };
+
+pub(super) use crate::markdown_table::{header, plain, row};
 
 pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
@@ -48,36 +51,6 @@ pub(super) fn render(report: &Report) -> String {
 macro_rules! line {
     ($page:expr) => { $page.push('\n') };
     ($page:expr, $($part:tt)*) => {{ let _ = writeln!($page, $($part)*); }};
-}
-
-/// Data in running text and cells: without markup, line breaks or cell borders.
-pub(super) fn plain(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' | '\t' => safe.push(' '),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '&' => safe.push_str("&amp;"),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '!' | '~' => {
-                safe.push('\\');
-                safe.push(c);
-            }
-            _ => safe.push(c),
-        }
-    }
-    safe
-}
-
-pub(super) fn row(page: &mut String, cells: &[String]) {
-    line!(page, "| {} |", cells.join(" | "));
-}
-
-/// A table head whose first `left` columns contain words and whose other columns contain numbers.
-pub(super) fn header(page: &mut String, cells: &[&str], left: usize) {
-    line!(page, "| {} |", cells.join(" | "));
-    let rules: Vec<&str> = (0..cells.len()).map(|i| if i < left { "---" } else { "--:" }).collect();
-    line!(page, "| {} |", rules.join(" | "));
 }
 
 /// Standard deviation over seeds; a dash if there is only one seed.
@@ -153,47 +126,28 @@ fn rules(page: &mut String, report: &Report) {
         gate.unit
     );
     line!(page);
-    let cells = [
-        "Encoder",
-        "Rule",
-        "Verdict",
-        "Basis",
-        "Remark",
-        "Estimator",
-        "Estimate",
-        "Mean",
-        "Bounds",
-        "Limit",
-        "n",
-        "Seeds",
-    ];
-    header(page, &cells, 6);
-    for encoder in &gate.encoders {
-        for (rule, said) in gate.rules_of(encoder) {
-            row(
-                page,
-                &[
-                    plain(&encoder.encoder),
-                    plain(&rule.title),
-                    format!("**{}**", said.verdict.name()),
-                    rule.basis.name().to_owned(),
-                    plain(&said.remark()),
-                    rule.estimator().to_owned(),
-                    said.estimate_text(),
-                    match report.mean_beside(gate, rule, said, &encoder.encoder) {
-                        Some(mean) => fine(mean),
-                        None if rule.estimator() == "mean" => said.estimate_text(),
-                        None => "–".to_owned(),
-                    },
-                    plain(&said.bounds_text()),
-                    rule.limit_text(),
-                    said.units.to_string(),
-                    said.seeds.to_string(),
-                ],
-            );
-        }
-    }
-    line!(page);
+    let rows = gate.encoders.iter();
+    let rows = rows.flat_map(|encoder| gate.rules_of(encoder).map(move |(rule, said)| (encoder, rule, said)));
+    TextTable::of(rows)
+        .words("Encoder", |(encoder, ..)| plain(&encoder.encoder))
+        .words("Rule", |(_, rule, _)| plain(&rule.title))
+        .words("Verdict", |(.., said)| format!("**{}**", said.verdict.name()))
+        .words("Basis", |(_, rule, _)| rule.basis.name().to_owned())
+        .words("Remark", |(.., said)| plain(&said.remark()))
+        .words("Estimator", |(_, rule, _)| rule.estimator().to_owned())
+        .number("Estimate", |(.., said)| said.estimate_text())
+        .number("Mean", |(encoder, rule, said)| {
+            match report.mean_beside(gate, rule, said, &encoder.encoder) {
+                Some(mean) => fine(mean),
+                None if rule.estimator() == "mean" => said.estimate_text(),
+                None => dash(),
+            }
+        })
+        .number("Bounds", |(.., said)| plain(&said.bounds_text()))
+        .number("Limit", |(_, rule, _)| rule.limit_text())
+        .number("n", |(.., said)| said.units.to_string())
+        .number("Seeds", |(.., said)| said.seeds.to_string())
+        .write(page);
 }
 
 fn profile(page: &mut String, report: &Report) {
@@ -224,37 +178,24 @@ fn profile(page: &mut String, report: &Report) {
          seeds: how far the score varies when the same texts are rewritten again; it is not an interval."
     );
     line!(page);
-    header(
-        page,
-        &[
-            "Encoder",
-            "On",
-            "Change",
-            "Other items",
-            "Other data sets",
-            "SD over seeds",
-        ],
-        2,
-    );
-    let interval = |interval: &Option<DeltaInterval>| interval.as_ref().map_or("–".to_owned(), ends);
-    for encoder in &report.profile.encoders {
+    let interval = |interval: &Option<DeltaInterval>| interval.as_ref().map_or_else(dash, ends);
+    let rows = report.profile.encoders.iter().flat_map(|encoder| {
         let axes = encoder.axes.iter().map(|axis| (axis.axis.title(), &axis.moved));
-        for (title, moved) in axes.chain(encoder.total.iter().map(|total| ("Total", total))) {
-            row(
-                page,
-                &[
-                    plain(&encoder.encoder),
-                    title.to_owned(),
-                    signed(moved.delta),
-                    interval(&moved.intervals.items),
-                    interval(&moved.intervals.datasets),
-                    sd_over_seeds(moved),
-                ],
-            );
-        }
-    }
-    line!(page);
+        let all = axes.chain(encoder.total.iter().map(|total| ("Total", total)));
+        all.map(move |(title, moved)| (encoder, title, moved))
+    });
+    TextTable::of(rows)
+        .words("Encoder", |(encoder, ..)| plain(&encoder.encoder))
+        .words("On", |(_, title, _)| title.to_owned())
+        .number("Change", |(.., moved)| signed(moved.delta))
+        .number("Other items", |(.., moved)| interval(&moved.intervals.items))
+        .number("Other data sets", |(.., moved)| interval(&moved.intervals.datasets))
+        .number("SD over seeds", |(.., moved)| sd_over_seeds(moved))
+        .write(page);
 }
+
+/// Headings of [`shift_cells`].
+const SHIFT_HEADS: [&str; 4] = ["Shift", "95 % interval", "bootstrap", "p (Holm)"];
 
 /// Shift, interval from the Walsh averages, bootstrap interval, p.
 fn shift_cells(shift: &Shift) -> [String; 4] {
@@ -281,83 +222,37 @@ fn transformations(page: &mut String, report: &Report) {
          transformations. Beside a change: its 95 % interval with other items. Unchanged: texts that stayed as they were."
     );
     line!(page);
-    header(
-        page,
-        &[
-            "Encoder",
-            "Transformation",
-            "Axis",
-            "Score",
-            "SD over seeds",
-            "Change",
-            "Shift",
-            "95 % interval",
-            "bootstrap",
-            "p (Holm)",
-            "Unchanged",
-        ],
-        3,
-    );
-    for encoder in &report.profile.encoders {
-        for one in &encoder.transformations {
-            let [shift, interval, bootstrap, p] = one
-                .shift
+    let encoders = report.profile.encoders.iter();
+    let rows = encoders.flat_map(|encoder| encoder.transformations.iter().map(move |one| (encoder, one)));
+    let unchanged = |label: &str| percent(report.unchanged_share(label, None));
+    TextTable::of(rows)
+        .words("Encoder", |(encoder, _)| plain(&encoder.encoder))
+        .words("Transformation", |(_, one)| plain(&one.transformation))
+        .words("Axis", |(_, one)| one.axis.title().to_owned())
+        .number("Score", |(_, one)| points(one.moved.mean))
+        .number("SD over seeds", |(_, one)| sd_over_seeds(&one.moved))
+        .number("Change", |(_, one)| change(&one.moved))
+        .numbers(SHIFT_HEADS, |(_, one)| {
+            one.shift
                 .as_ref()
-                .map_or_else(|| ["–"; 4].map(str::to_owned), shift_cells);
-            row(
-                page,
-                &[
-                    plain(&encoder.encoder),
-                    plain(&one.transformation),
-                    one.axis.title().to_owned(),
-                    points(one.moved.mean),
-                    sd_over_seeds(&one.moved),
-                    change(&one.moved),
-                    shift,
-                    interval,
-                    bootstrap,
-                    p,
-                    percent(report.unchanged_share(&one.transformation, None)),
-                ],
-            );
-        }
-    }
-    line!(page);
+                .map_or_else(|| std::array::from_fn(|_| dash()), shift_cells)
+        })
+        .number("Unchanged", |(_, one)| unchanged(&one.transformation))
+        .write(page);
     if report.profile.encoders.len() > 1 {
         line!(
             page,
             "Over all encoders (one pair a data set, mean over encoders and seeds):"
         );
         line!(page);
-        header(
-            page,
-            &[
-                "Transformation",
-                "Shift",
-                "95 % interval",
-                "bootstrap",
-                "p (Holm)",
-                "Median absolute change",
-                "Unchanged",
-            ],
-            1,
-        );
-        for one in &report.profile.shifts {
-            let [shift, interval, bootstrap, p] = shift_cells(&one.shift);
-            row(
-                page,
-                &[
-                    plain(&one.transformation),
-                    shift,
-                    interval,
-                    bootstrap,
-                    p,
-                    fine(one.shift.median_absolute_difference),
-                    percent(report.unchanged_share(&one.transformation, None)),
-                ],
-            );
-        }
-        line!(page);
+        TextTable::of(&report.profile.shifts)
+            .words("Transformation", |one| plain(&one.transformation))
+            .numbers(SHIFT_HEADS, |one| shift_cells(&one.shift))
+            .number("Median absolute change", |one| {
+                fine(one.shift.median_absolute_difference)
+            })
+            .number("Unchanged", |one| unchanged(&one.transformation))
+            .write(page);
     }
 }
 
@@ -370,45 +265,43 @@ fn datasets(page: &mut String, report: &Report) {
          score is its sampling error."
     );
     line!(page);
-    let labels: Vec<String> = report.suite.transformations.iter().map(|t| plain(&t.label)).collect();
-    let mut cells = vec!["Dataset", "Encoder", "Score", "Original"];
-    cells.extend(labels.iter().map(String::as_str));
-    header(page, &cells, 3);
-    for (d, dataset) in report.datasets.iter().enumerate() {
-        for encoder in &report.profile.encoders {
-            let Some(own) = encoder.datasets.get(d) else { continue };
-            let mut cells = vec![
-                match &dataset.sample {
-                    Some(sample) => format!(
-                        "{} (sample of {} of {} rows)",
-                        plain(&dataset.name),
-                        count(sample.rows),
-                        count(sample.of)
-                    ),
-                    None => plain(&dataset.name),
-                },
-                plain(&encoder.encoder),
-                plain(&dataset.main_score),
-                match &own.original_interval {
-                    Some(found) => format!("{} {}", points(own.original), score_ends(found)),
-                    None => points(own.original),
-                },
-            ];
-            cells.extend(own.transformations.iter().map(|t| {
-                let unchanged = match report.unchanged_share(&t.transformation, Some(&dataset.name)) {
-                    0.0 => String::new(),
-                    share => format!("; {} unchanged", percent(share)),
-                };
-                let sd = match t.moved.sd {
-                    Some(sd) => format!("; SD over seeds {}", fine(sd)),
-                    None => String::new(),
-                };
-                format!("{} ({}{sd}{unchanged})", points(t.moved.mean), change(&t.moved))
-            }));
-            row(page, &cells);
-        }
+    let rows = report.datasets.iter().enumerate().flat_map(|(d, dataset)| {
+        let encoders = report.profile.encoders.iter();
+        encoders.filter_map(move |encoder| Some((dataset, encoder, encoder.datasets.get(d)?)))
+    });
+    let mut table = TextTable::of(rows)
+        .words("Dataset", |(dataset, ..)| match &dataset.sample {
+            Some(sample) => format!(
+                "{} (sample of {} of {} rows)",
+                plain(&dataset.name),
+                count(sample.rows),
+                count(sample.of)
+            ),
+            None => plain(&dataset.name),
+        })
+        .words("Encoder", |(_, encoder, _)| plain(&encoder.encoder))
+        .words("Score", |(dataset, ..)| plain(&dataset.main_score))
+        .number("Original", |(.., own)| match &own.original_interval {
+            Some(found) => format!("{} {}", points(own.original), score_ends(found)),
+            None => points(own.original),
+        });
+    for (t, transformation) in report.suite.transformations.iter().enumerate() {
+        table = table.number(plain(&transformation.label), |(dataset, _, own)| {
+            let Some(one) = own.transformations.get(t) else {
+                return dash();
+            };
+            let unchanged = match report.unchanged_share(&one.transformation, Some(&dataset.name)) {
+                0.0 => String::new(),
+                share => format!("; {} unchanged", percent(share)),
+            };
+            let sd = match one.moved.sd {
+                Some(sd) => format!("; SD over seeds {}", fine(sd)),
+                None => String::new(),
+            };
+            format!("{} ({}{sd}{unchanged})", points(one.moved.mean), change(&one.moved))
+        });
     }
-    line!(page);
+    table.write(page);
 }
 
 fn baseline(page: &mut String, report: &Report) {
@@ -417,76 +310,42 @@ fn baseline(page: &mut String, report: &Report) {
     };
     line!(page, "## Against {}", plain(&baseline.encoder));
     line!(page);
-    let heads = ["Encoder", "On", "Shift", "95 % interval", "bootstrap", "p (Holm)", "n"];
-    header(page, &heads, 2);
-    for one in &baseline.comparisons {
-        let [shift, interval, bootstrap, p] = shift_cells(&one.shift);
-        row(
-            page,
-            &[
-                plain(&one.encoder),
-                quantity(&one.quantity),
-                shift,
-                interval,
-                bootstrap,
-                p,
-                one.shift.n.to_string(),
-            ],
-        );
-    }
-    line!(page);
+    TextTable::of(&baseline.comparisons)
+        .words("Encoder", |one| plain(&one.encoder))
+        .words("On", |one| quantity(&one.quantity))
+        .numbers(SHIFT_HEADS, |one| shift_cells(&one.shift))
+        .number("n", |one| one.shift.n.to_string())
+        .write(page);
 }
 
 fn checks(page: &mut String, report: &Report) {
     line!(page, "## Outcome of the texts");
     line!(page);
-    header(
-        page,
-        &[
-            "Transformation",
-            "Dataset",
-            "Seed",
-            "Texts",
-            "First try",
-            "Retried",
-            "Unchanged",
-            "Near-copies",
-            "Edit distance",
-            "Length ratio",
-            "Checks that failed",
-            "Guard warnings",
-        ],
-        2,
-    );
-    for check in &report.checks {
-        let failed: Vec<String> = check
-            .failed_checks
-            .iter()
-            .map(|(name, n)| format!("{} {n}", plain(name)))
-            .collect();
-        row(
-            page,
-            &[
-                plain(&check.transformation),
-                plain(&check.dataset),
-                check.seed.to_string(),
-                check.texts.to_string(),
-                check.ok.to_string(),
-                check.recovered.to_string(),
-                format!("{} ({})", check.unchanged_texts(), percent(check.unchanged_share())),
-                check.near_copies.map_or("–".to_owned(), |count| count.to_string()),
-                check.edit_distance.map_or("–".to_owned(), fine),
-                check.length_ratio.map_or("–".to_owned(), fine),
-                if failed.is_empty() {
-                    "–".to_owned()
-                } else {
-                    failed.join(", ")
-                },
-                guard_warnings(&check.guards, &check.guards_untold),
-            ],
-        );
-    }
-    line!(page);
+    let failed = |check: &CheckRow| -> String {
+        let failed = check.failed_checks.iter();
+        let failed: Vec<String> = failed.map(|(name, n)| format!("{} {n}", plain(name))).collect();
+        if failed.is_empty() { dash() } else { failed.join(", ") }
+    };
+    TextTable::of(&report.checks)
+        .words("Transformation", |check| plain(&check.transformation))
+        .words("Dataset", |check| plain(&check.dataset))
+        .number("Seed", |check| check.seed.to_string())
+        .number("Texts", |check| check.texts.to_string())
+        .number("First try", |check| check.ok.to_string())
+        .number("Retried", |check| check.recovered.to_string())
+        .number("Unchanged", |check| {
+            format!("{} ({})", check.unchanged_texts(), percent(check.unchanged_share()))
+        })
+        .number("Near-copies", |check| {
+            check.near_copies.map_or_else(dash, |count| count.to_string())
+        })
+        .number("Edit distance", |check| check.edit_distance.map_or_else(dash, fine))
+        .number("Length ratio", |check| check.length_ratio.map_or_else(dash, fine))
+        .number("Checks that failed", failed)
+        .number("Guard warnings", |check| {
+            guard_warnings(&check.guards, &check.guards_untold)
+        })
+        .write(page);
 }
 
 /// Counts of each meaning guard: findings, and texts on which it could not decide.
@@ -515,22 +374,11 @@ fn examples(page: &mut String, report: &Report) {
         "Some drawn by their content, and those that moved furthest. Drift: 1 − cosine, mean over encoders."
     );
     line!(page);
-    header(
-        page,
-        &["Transformation", "Dataset", "Drift", "Original", "Transformed"],
-        5,
-    );
-    for example in &report.examples {
-        row(
-            page,
-            &[
-                plain(&example.transformation),
-                plain(&example.dataset),
-                example.drift.map_or("–".to_owned(), fine),
-                plain(&example.original),
-                plain(&example.transformed),
-            ],
-        );
-    }
-    line!(page);
+    TextTable::of(&report.examples)
+        .words("Transformation", |example| plain(&example.transformation))
+        .words("Dataset", |example| plain(&example.dataset))
+        .words("Drift", |example| example.drift.map_or_else(dash, fine))
+        .words("Original", |example| plain(&example.original))
+        .words("Transformed", |example| plain(&example.transformed))
+        .write(page);
 }

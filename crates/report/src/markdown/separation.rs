@@ -1,9 +1,9 @@
 //! Whether encoders distinguish rewrites from changes of meaning.
 
-use super::{Report, header, plain, row};
+use super::{Report, plain};
 use crate::{
-    EncoderSeparation, SeparationRow,
     format::{percent, share, signed_fine},
+    text_table::{TextTable, dash},
 };
 
 pub(super) fn write(page: &mut String, report: &Report) {
@@ -29,40 +29,21 @@ pub(super) fn write(page: &mut String, report: &Report) {
         page.push_str(&format!("- {}\n", plain(&one.sentence())));
     }
     page.push('\n');
-    let cells = [
-        "Encoder",
-        "Of",
-        "Separation",
-        "95 % interval",
-        "Texts",
-        "Margin",
-        "Overlap alone",
-        "Moves less",
-        "Comparisons",
-        "Tied",
-        "Undefined",
-    ];
-    header(page, &cells, 2);
-    for encoder in &separation.encoders {
-        for one in encoder.rows() {
-            row(page, &row_cells(encoder, one));
-        }
-    }
-    page.push('\n');
-}
-
-fn row_cells(encoder: &EncoderSeparation, one: &SeparationRow) -> Vec<String> {
-    vec![
-        plain(&encoder.encoder),
-        plain(&one.of_text()),
-        one.share_text(),
-        one.interval_text(),
-        one.texts.to_string(),
-        one.margin.map_or("–".to_owned(), signed_fine),
-        one.overlap_alone.map_or("–".to_owned(), share),
-        one.nearer_than_change.map_or("–".to_owned(), percent),
-        one.comparisons.to_string(),
-        one.tied.to_string(),
-        one.undefined.to_string(),
-    ]
+    let encoders = separation.encoders.iter();
+    let rows = encoders.flat_map(|encoder| encoder.rows().map(move |one| (encoder, one)));
+    TextTable::of(rows)
+        .words("Encoder", |(encoder, _)| plain(&encoder.encoder))
+        .words("Of", |(_, one)| plain(&one.of_text()))
+        .number("Separation", |(_, one)| one.share_text())
+        .number("95 % interval", |(_, one)| one.interval_text())
+        .number("Texts", |(_, one)| one.texts.to_string())
+        .number("Margin", |(_, one)| one.margin.map_or_else(dash, signed_fine))
+        .number("Overlap alone", |(_, one)| one.overlap_alone.map_or_else(dash, share))
+        .number("Moves less", |(_, one)| {
+            one.nearer_than_change.map_or_else(dash, percent)
+        })
+        .number("Comparisons", |(_, one)| one.comparisons.to_string())
+        .number("Tied", |(_, one)| one.tied.to_string())
+        .number("Undefined", |(_, one)| one.undefined.to_string())
+        .write(page);
 }

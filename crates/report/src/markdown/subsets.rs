@@ -1,7 +1,7 @@
 //! The profile restricted to subsets of the rewrites.
 
-use super::{Report, header, plain, row};
-use crate::SubsetReport;
+use super::{Report, plain};
+use crate::{SubsetReport, text_table::TextTable};
 
 pub(super) fn write(page: &mut String, report: &Report) {
     for one in &report.subsets {
@@ -14,20 +14,16 @@ pub(super) fn write(page: &mut String, report: &Report) {
             "Differences in points on all items, and on those all of whose rewritten texts are of this kind; original and rewritten texts are \
              scored on the same items.\n\n",
         );
-        let cells = [
-            "Encoder",
-            "Of",
+        let heads = [
             "All items",
             "These items",
             one.others(),
             "Items × transformations × seeds",
         ];
-        header(page, &cells, 2);
-        for own in &one.rows {
-            let mut cells = vec![plain(&own.encoder), plain(&own.of)];
-            cells.extend(SubsetReport::cells(own));
-            row(page, &cells);
-        }
-        page.push('\n');
+        TextTable::of(&one.rows)
+            .words("Encoder", |own| plain(&own.encoder))
+            .words("Of", |own| plain(&own.of))
+            .numbers(heads, SubsetReport::cells)
+            .write(page);
     }
 }

@@ -6,7 +6,7 @@ use super::{HumanRatings, tables::tables};
 use crate::{
     charts,
     html::{STYLE, chain, environment},
-    text_table,
+    text_table::{self, Section},
 };
 
 const PAGE: &str = include_str!("../page/ratings.html");
@@ -21,10 +21,11 @@ fn page(ratings: &HumanRatings) -> Result<String, minijinja::Error> {
     environment.add_template("ratings.html", PAGE)?;
     let rows: Vec<_> = ratings.drift.iter().collect();
     let chart = charts::drift_against_ratings(&rows, "drift");
+    let sections: Vec<Section> = tables(ratings).into_iter().map(Section::from).collect();
     environment.get_template("ratings.html")?.render(context! {
         ratings => Value::from(Serde(ratings)),
         scale => ratings.scale.title(),
-        tables => Value::from(Serde(tables(ratings))),
+        sections => Value::from(Serde(sections)),
         style => Value::from_safe_string(STYLE.to_owned()),
         chart => chart.map(Value::from_safe_string),
     })

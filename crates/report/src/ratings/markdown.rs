@@ -1,7 +1,7 @@
 //! `ratings.md`.
 
 use super::{HumanRatings, tables::tables};
-use crate::markdown::plain;
+use crate::{markdown::plain, text_table::Section};
 
 pub(super) fn render(ratings: &HumanRatings) -> String {
     let mut page = "# Ratings by people\n\n".to_owned();
@@ -13,7 +13,7 @@ pub(super) fn render(ratings: &HumanRatings) -> String {
     }
     page.push('\n');
     for table in tables(ratings) {
-        table.markdown(&mut page);
+        Section::from(table).markdown(&mut page);
     }
     page.push_str(&format!(
         "Run {}, suite {}.\n",
