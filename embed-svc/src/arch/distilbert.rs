@@ -39,10 +39,15 @@ impl Config {
         settings.only("sinusoidal_pos_embds", &json!(false))?;
         let (hidden, heads) = (settings.size("dim")?, settings.size("n_heads")?);
         let width = settings.head_width(("dim", hidden), ("n_heads", heads))?;
+        let layers = settings.count_or("n_layers", 6)?;
+        // Other names for the same settings, which transformers reads too.
+        settings.only("hidden_size", &json!(hidden))?;
+        settings.only("num_attention_heads", &json!(heads))?;
+        settings.only("num_hidden_layers", &json!(layers))?;
         Ok(Self {
             vocabulary: settings.size("vocab_size")?,
             hidden,
-            layers: settings.count_or("n_layers", 6)?,
+            layers,
             heads: Heads::equal(heads, width),
             inner: settings.size("hidden_dim")?,
             longest: settings.size("max_position_embeddings")?,

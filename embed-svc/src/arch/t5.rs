@@ -112,13 +112,20 @@ fn read(settings: Settings<'_>) -> Result<Config, EmbedError> {
             "fetch the model again",
         ));
     }
+    let (d_model, d_kv) = (settings.size("d_model")?, settings.size("d_kv")?);
+    let (num_layers, num_heads) = (settings.count_or("num_layers", 6)?, settings.size("num_heads")?);
+    // Other names for the same settings, which transformers reads too.
+    settings.only("hidden_size", &json!(d_model))?;
+    settings.only("head_dim", &json!(d_kv))?;
+    settings.only("num_hidden_layers", &json!(num_layers))?;
+    settings.only("num_attention_heads", &json!(num_heads))?;
     Ok(Config {
         vocab_size: settings.size("vocab_size")?,
-        d_model: settings.size("d_model")?,
-        d_kv: settings.size("d_kv")?,
+        d_model,
+        d_kv,
         d_ff: settings.size("d_ff")?,
-        num_layers: settings.count_or("num_layers", 6)?,
-        num_heads: settings.size("num_heads")?,
+        num_layers,
+        num_heads,
         relative_attention_num_buckets: buckets,
         relative_attention_max_distance: farthest,
         layer_norm_epsilon: settings.eps("layer_norm_epsilon", 1e-6)?.into(),

@@ -5,6 +5,7 @@
 
 mod head;
 mod instructor;
+pub mod keys;
 mod modules;
 mod pooling;
 mod settings;
@@ -18,6 +19,7 @@ use isomer_proto::common::v1::Similarity;
 use serde::de::DeserializeOwned;
 
 use crate::{error::EmbedError, pooling::PoolingMode};
+use keys::FolderFile;
 
 pub use head::Head;
 pub use modules::Source;
@@ -116,14 +118,28 @@ impl ModelFolder {
                 let layers = sparse::layers(root, &mut warnings);
                 folder.late_interaction = layers.late_interaction;
                 folder.sparse = folder.sparse.or(layers.sparse.map(Sparse::Lexical));
-                folder.read_transformer(width.as_ref())?;
+                folder.read_transformer(width.as_ref(), &mut warnings)?;
             }
             Source::WordEmbeddings => {
+                let kind = FolderFile::WordEmbeddings;
+                keys::check(kind, &folder.transformer.join(kind.name()), &mut warnings)?;
                 let words = words::read(&folder.transformer)?;
                 folder.max_seq_length = Some(words.max_seq_length);
                 folder.words = Some(words);
             }
             Source::StaticEmbedding | Source::TextFile => {}
+        }
+        let file = root.join(FolderFile::Model.name());
+        keys::check(FolderFile::Model, &file, &mut warnings)?;
+        if let Some(other) = model.model_type.filter(|other| other != folder.model_type()) {
+            return Err(EmbedError::file(
+                &file,
+                format!(
+                    "model_type is `{other}`, and the modules are those of a {}",
+                    folder.model_type()
+                ),
+                "load it in Python as what it is, and save it again",
+            ));
         }
         folder.warnings = warnings;
         Ok(folder)
@@ -159,7 +175,11 @@ impl ModelFolder {
         }
     }
 
-    fn read_transformer(&mut self, pooled: Option<&(usize, PathBuf)>) -> Result<(), EmbedError> {
+    fn read_transformer(
+        &mut self,
+        pooled: Option<&(usize, PathBuf)>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), EmbedError> {
         let file = self.config_file();
         self.config = read_json(&file)?;
         if !self.config.is_object() {
@@ -206,11 +226,51 @@ impl ModelFolder {
             (None, true) => "fill-mask",
             (None, false) => "feature-extraction",
         };
-        let transformer = settings::transformer(&self.transformer, &self.config, task)?;
+        for kind in [
+            FolderFile::Config,
+            FolderFile::TokenizerConfig,
+            FolderFile::SpecialTokens,
+        ] {
+            keys::check(kind, &self.transformer.join(kind.name()), warnings)?;
+        }
+        self.refuse_template()?;
+        let settings = settings::file(&self.transformer);
+        keys::check(FolderFile::Transformer, &settings, warnings)?;
+        let transformer = settings::transformer(&settings, &self.config, task)?;
         self.max_seq_length = transformer.max_seq_length;
         self.lower_case = transformer.lower_case;
         self.matryoshka = settings::matryoshka(&file, &self.config)?;
         Ok(())
+    }
+
+    /// Refuses a folder without `modules.json` whose tokenizer has a template of messages:
+    /// sentence-transformers puts every text into a message there.
+    fn refuse_template(&self) -> Result<(), EmbedError> {
+        let config = self.transformer.join(FolderFile::TokenizerConfig.name());
+        let written: serde_json::Value = read_optional(&config)?;
+        let template = self.transformer.join("chat_template.jinja");
+        let file = match written.get("chat_template") {
+            _ if template.is_file() => template,
+            Some(value) if !value.is_null() => config,
+            _ => return Ok(()),
+        };
+        if self.root.join("modules.json").is_file() {
+            return Ok(());
+        }
+        Err(EmbedError::file(
+            &file,
+            "chat_template makes a message of every text in a folder without modules.json, which is not served",
+            "remove the template if texts are encoded as they are, or add the modules.json of the model",
+        ))
+    }
+
+    /// The class of sentence-transformers that has these modules.
+    fn model_type(&self) -> &'static str {
+        match (&self.head, self.is_splade()) {
+            (Some(_), _) => "CrossEncoder",
+            (None, true) => "SparseEncoder",
+            (None, false) => "SentenceTransformer",
+        }
     }
 
     /// `config.json` of the transformer, for errors.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    keys::{self, FolderFile},
     pooling::{self, Pooling},
     read_json, read_optional,
     sparse::{self, Splade},
@@ -56,10 +57,16 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
     if !file.is_file() {
         return bare(root, warnings);
     }
+    keys::check(FolderFile::Modules, &file, warnings)?;
     let entries: Vec<ModuleEntry> = read_json(&file)?;
     let mut modules = Vec::new();
     for entry in &entries {
-        modules.push((class_name(&file, &entry.class)?, inside(root, &file, &entry.path)?));
+        let (class, folder) = (class_name(&file, &entry.class)?, inside(root, &file, &entry.path)?);
+        // The configuration in the root folder is the transformer's.
+        if let Some(kind) = FolderFile::of_module(class).filter(|_| folder != root) {
+            keys::check(kind, &folder.join("config.json"), warnings)?;
+        }
+        modules.push((class, folder));
     }
     let misplaced = |class: &str| {
         let found = modules.iter().map(|(class, _)| *class).collect::<Vec<_>>().join(", ");

@@ -1,6 +1,9 @@
 //! `sentence_bert_config.json`, `config_sentence_transformers.json`, `tokenizer_config.json`.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use isomer_proto::{ProtoEnum, common::v1::Similarity};
 use serde::Deserialize;
@@ -34,33 +37,6 @@ const SETTINGS: [&str; 7] = [
     "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
 ];
-/// Arguments for transformers that do not change a vector, or that are read elsewhere.
-const WITHOUT_EFFECT: [&str; 20] = [
-    "add_pooling_layer",
-    "attn_implementation",
-    "cache_dir",
-    "clean_up_tokenization_spaces",
-    "device_map",
-    "dtype",
-    "legacy",
-    "local_files_only",
-    "low_cpu_mem_usage",
-    "model_max_length",
-    "padding",
-    "padding_side",
-    "revision",
-    "token",
-    "torch_dtype",
-    "trust_remote_code",
-    "unpad_inputs",
-    "use_fast",
-    "use_flash_attention_2",
-    "use_memory_efficient_attention",
-];
-
-/// Arguments that sentence-transformers passes on to transformers.
-type Arguments = Option<serde_json::Map<String, Value>>;
-
 #[derive(Default, Deserialize)]
 struct SentenceBertConfig {
     #[serde(default)]
@@ -69,53 +45,44 @@ struct SentenceBertConfig {
     do_lower_case: bool,
     #[serde(default)]
     transformer_task: Option<String>,
-    #[serde(default, alias = "config_args")]
-    config_kwargs: Arguments,
-    #[serde(default, alias = "model_args")]
-    model_kwargs: Arguments,
-    #[serde(default, alias = "processor_kwargs", alias = "tokenizer_args")]
-    tokenizer_kwargs: Arguments,
+    #[serde(default, alias = "tokenizer_args", alias = "tokenizer_kwargs")]
+    processor_kwargs: Option<TokenizerLimit>,
 }
 
-impl SentenceBertConfig {
-    /// An argument that changes the model or its tokenizer.
-    fn argument(&self) -> Option<String> {
-        let all = [
-            ("config_kwargs", &self.config_kwargs),
-            ("model_kwargs", &self.model_kwargs),
-            ("tokenizer_kwargs", &self.tokenizer_kwargs),
-        ];
-        let of = |(name, arguments): (&str, &Arguments)| {
-            let mut keys = arguments.iter().flat_map(serde_json::Map::keys);
-            let key = keys.find(|key| !WITHOUT_EFFECT.contains(&key.as_str()))?;
-            Some(format!("{name}.{key}"))
-        };
-        all.into_iter().find_map(of)
-    }
-}
-
+/// The limit in `tokenizer_config.json`, or in arguments that replace it.
 #[derive(Default, Deserialize)]
-struct TokenizerConfig {
+struct TokenizerLimit {
     // Some files use 1e30 for "no limit", so this is a float.
     #[serde(default)]
     model_max_length: Option<f64>,
+    /// The older name.
+    #[serde(default)]
+    max_len: Option<f64>,
 }
 
-/// Reads the length limit: `max_seq_length`, or without it the smaller of the tokenizer's limit and
-/// the size of the position table, as in sentence-transformers.
+impl TokenizerLimit {
+    fn tokens(&self) -> Option<usize> {
+        let limit = self.model_max_length.or(self.max_len);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        limit
+            .filter(|&limit| (1.0..1e9).contains(&limit))
+            .map(|limit| limit as usize)
+    }
+}
+
+/// The file with the transformer's settings; the first name if there is none.
+pub(super) fn file(folder: &Path) -> PathBuf {
+    let files = SETTINGS.map(|name| folder.join(name));
+    let found = files.iter().find(|file| file.is_file());
+    found.unwrap_or(&files[0]).clone()
+}
+
+/// Reads the length limit as sentence-transformers does: the argument `model_max_length`, else
+/// `max_seq_length`, else the smaller of the tokenizer's limit and the size of the position table.
 ///
 /// `task` is the name of the task that the other files describe.
-pub(super) fn transformer(folder: &Path, config: &Value, task: &str) -> Result<Transformer, EmbedError> {
-    let files = SETTINGS.map(|name| folder.join(name));
-    let file = files.iter().find(|file| file.is_file()).unwrap_or(&files[0]);
+pub(super) fn transformer(file: &Path, config: &Value, task: &str) -> Result<Transformer, EmbedError> {
     let settings: SentenceBertConfig = read_optional(file)?;
-    if let Some(argument) = settings.argument() {
-        return Err(EmbedError::file(
-            file,
-            format!("{argument} changes the model, and is not served"),
-            "write the setting into config.json or tokenizer.json and remove it here",
-        ));
-    }
     if let Some(other) = settings.transformer_task.filter(|other| other != task) {
         return Err(EmbedError::file(
             file,
@@ -130,21 +97,19 @@ pub(super) fn transformer(folder: &Path, config: &Value, task: &str) -> Result<T
             "give the longest input in tokens",
         ));
     }
-    let tokenizer: TokenizerConfig = read_optional(&folder.join("tokenizer_config.json"))?;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let from_tokenizer = tokenizer
-        .model_max_length
-        .filter(|&limit| (1.0..1e9).contains(&limit))
-        .map(|limit| limit as usize);
+    let tokenizer: TokenizerLimit = read_optional(&file.with_file_name("tokenizer_config.json"))?;
     let from_positions = config
         .get("max_position_embeddings")
         .and_then(Value::as_u64)
         .and_then(|n| usize::try_from(n).ok())
         .map(|rows| rows.saturating_sub(unused_positions(config)));
-    let max_seq_length = settings.max_seq_length.or(match (from_tokenizer, from_positions) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    });
+    let argument = settings.processor_kwargs.and_then(|arguments| arguments.tokens());
+    let max_seq_length = argument
+        .or(settings.max_seq_length)
+        .or(match (tokenizer.tokens(), from_positions) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        });
     Ok(Transformer {
         max_seq_length,
         lower_case: settings.do_lower_case,
@@ -165,10 +130,14 @@ fn unused_positions(config: &Value) -> usize {
 pub(super) struct Model {
     pub(super) prompts: Prompts,
     pub(super) similarity: Similarity,
+    /// The class that saved the folder.
+    pub(super) model_type: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 struct ModelConfig {
+    #[serde(default)]
+    model_type: Option<String>,
     #[serde(default)]
     prompts: Option<BTreeMap<String, String>>,
     #[serde(default)]
@@ -208,6 +177,7 @@ pub(super) fn model(root: &Path) -> Result<Model, EmbedError> {
             default: config.default_prompt_name,
         },
         similarity,
+        model_type: config.model_type,
     })
 }
 

@@ -21,8 +21,8 @@ pub enum WordTokens {
 pub struct WordList {
     /// Words in the order of their ids.
     pub vocab: Vec<String>,
-    /// Words that are dropped.
-    #[serde(default)]
+    /// Words that are dropped. Required: sentence-transformers has a list of its own for a file
+    /// without one.
     pub stop_words: Vec<String>,
     /// Whether a text is lower-cased first.
     #[serde(default)]

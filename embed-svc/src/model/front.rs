@@ -16,7 +16,7 @@ pub(super) fn front(
     device: &Device,
 ) -> Result<(TextTokenizer, Box<dyn Architecture>), EmbedError> {
     let file = folder.transformer.join("tokenizer.json");
-    Ok(match folder.source {
+    let (tokenizer, architecture): (_, Box<dyn Architecture>) = match folder.source {
         Source::Transformer => {
             let folder = &*folder;
             // Each of these takes tens of milliseconds.
@@ -36,7 +36,7 @@ pub(super) fn front(
             (tokenizer, Box::new(StaticVectors::of_words(&weights)?))
         }
         Source::StaticEmbedding => {
-            let tokenizer = TextTokenizer::load(&file, false)?.without_special_tokens();
+            let tokenizer = TextTokenizer::load_alone(&file)?.without_special_tokens();
             let weights = Weights::open(&folder.transformer)?;
             (tokenizer, Box::new(StaticVectors::of_tokens(&weights)?))
         }
@@ -51,7 +51,9 @@ pub(super) fn front(
             }
             (TextTokenizer::of_words(found.words), Box::new(found.table))
         }
-    })
+    };
+    folder.warnings.extend_from_slice(tokenizer.warnings());
+    Ok((tokenizer, architecture))
 }
 
 /// Maximum length of an input in tokens: the folder's limit, else the size of the position table,

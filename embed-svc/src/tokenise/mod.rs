@@ -8,13 +8,13 @@ mod pieces;
 pub mod words;
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, UnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
 
 use parking_lot::{Mutex, MutexGuard};
 use tokenizers::{
-    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
+    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection, TruncationParams,
     normalizers::{Lowercase, Sequence as NormalizerSequence},
 };
 
@@ -93,6 +93,8 @@ pub struct TextTokenizer {
     suffix: String,
     /// Whether tokenising a long text in pieces gives the same result.
     in_pieces: bool,
+    /// Differences from the files beside it that show in few texts, for a person.
+    warnings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -114,14 +116,25 @@ impl TextTokenizer {
             keeps_special: false,
             suffix: String::new(),
             in_pieces: false,
+            warnings: Vec::new(),
         }
     }
 
-    /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`:
-    /// the text is lower-cased before the tokenizer sees it.
+    /// Reads a `tokenizer.json`, and checks that the files beside it agree. `lower_case` is
+    /// `do_lower_case` of `sentence_bert_config.json`: the text is lower-cased before the tokenizer
+    /// sees it.
     pub fn load(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
-        // The library assumes that some parts are complete, and panics otherwise.
-        catch_unwind(|| Self::read(file, lower_case)).unwrap_or_else(|_| {
+        Self::guard(file, || Self::read(file, lower_case, beside::check))
+    }
+
+    /// Like [`TextTokenizer::load`], for models that read no other file of the tokenizer.
+    pub fn load_alone(file: &Path) -> Result<Self, EmbedError> {
+        Self::guard(file, || Self::read(file, false, beside::check_alone))
+    }
+
+    /// The library assumes that some parts are complete, and panics otherwise.
+    fn guard(file: &Path, read: impl FnOnce() -> Result<Self, EmbedError> + UnwindSafe) -> Result<Self, EmbedError> {
+        catch_unwind(read).unwrap_or_else(|_| {
             Err(EmbedError::file(
                 file,
                 "not a tokenizer: its parts do not fit together",
@@ -130,18 +143,22 @@ impl TextTokenizer {
         })
     }
 
-    fn read(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
+    fn read(
+        file: &Path,
+        lower_case: bool,
+        check: fn(&Path, &Tokenizer, Option<&TruncationParams>) -> Result<Vec<String>, EmbedError>,
+    ) -> Result<Self, EmbedError> {
         let bytes = isomer_models::regular::read(file)
             .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), HINT))?;
         let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
         let mut inner = Tokenizer::from_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
-        beside::check(file, &inner)?;
-        let file_limit = inner.get_truncation().map(|truncation| truncation.max_length);
+        let truncation = inner.get_truncation().cloned();
         inner.with_padding(None);
         inner
             .with_truncation(None)
             .map_err(|error| EmbedError::file(file, format!("truncation cannot be switched off: {error}"), HINT))?;
+        let warnings = check(file, &inner, truncation.as_ref())?;
         if lower_case {
             // Lower-cased before the tokenizer's own normalisation, like sentence-transformers
             // since version 5.
@@ -160,9 +177,10 @@ impl TextTokenizer {
             kind: Kind::File(Box::new(inner)),
             file: file.into(),
             special,
-            file_limit,
+            file_limit: truncation.map(|truncation| truncation.max_length),
             keeps_special: true,
             suffix: String::new(),
+            warnings,
         })
     }
 
@@ -189,6 +207,11 @@ impl TextTokenizer {
     pub fn followed_by(mut self, suffix: &str) -> Self {
         suffix.clone_into(&mut self.suffix);
         self
+    }
+
+    /// Differences from the files beside it that show in few texts.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The id of a token, by its name.

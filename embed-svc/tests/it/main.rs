@@ -18,6 +18,7 @@ mod halves;
 mod identity;
 mod int8;
 mod invariance;
+mod keys;
 mod parity;
 mod pipeline;
 mod precedence;
