@@ -30,8 +30,14 @@ mod timing;
 pub mod upstreams;
 
 pub use config::{AugmentedModelConfig, GatewayConfig};
+pub use dialects::fields::{Field, Handling, RequestFields};
 pub use proxy::missing_variants::MissingVariantsConfig;
 pub use records::migrate;
+
+/// The fields of all requests in the shapes of other servers.
+pub fn http_fields() -> Vec<RequestFields> {
+    [openai::fields(), dialects::fields()].concat()
+}
 
 /// The paths of all HTTP routes that a gateway serves beside gRPC, in its router's syntax.
 pub fn http_paths() -> Vec<&'static str> {

@@ -21,6 +21,7 @@ import dialect_clients as dialects  # noqa: E402
 import encoders  # noqa: E402
 import expected  # noqa: E402
 import isomer_stubs  # noqa: E402
+import more_clients as more  # noqa: E402
 import python_clients as clients  # noqa: E402
 from harness import Failed, Harness, ROOT  # noqa: E402
 from table import Table  # noqa: E402
@@ -167,6 +168,16 @@ def in_dialects(table, harness, gateway, due):
     reranker = f"{prompted.kind}-rerank"
     table.check(COHERE, f"rerank by {prompted.kind}", dialects.cohere_rerank, gateway, reranker, prompted.reranker)
     table.check(VOYAGE, f"rerank by {prompted.kind}", dialects.voyage_rerank, gateway, reranker, prompted.reranker)
+    for client, what, call in (
+        (AZURE, "at its current address", more.azure_current),
+        ("mistralai", "vectors", more.mistral_vectors),
+        ("groq", "vectors", more.groq_vectors),
+        ("LiteLLM", "vectors", more.litellm_vectors),
+        ("HTTP", "no media type", more.untyped),
+    ):
+        table.check(client, f"{what} of {SHARED}", call, gateway, SHARED, texts, own)
+    for client, call in (("LiteLLM", more.litellm_rerank), ("rerankers", more.rerankers_rank)):
+        table.check(client, f"rerank by {prompted.kind}", call, gateway, reranker, prompted.reranker)
     table.check(TEI, "paths", dialects.tei_paths, gateway, SHARED, texts, unit, reranker, prompted.reranker)
     table.check(TEI, "gRPC", dialects.tei_grpc, gateway, SHARED, texts, unit, reranker, prompted.reranker)
 

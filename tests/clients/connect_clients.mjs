@@ -9,7 +9,9 @@ import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import * as node from "@connectrpc/connect-node";
 import * as web from "@connectrpc/connect-web";
+import { OllamaEmbedding } from "@llamaindex/ollama";
 import { CohereClientV2 } from "cohere-ai";
+import { Groq } from "groq-sdk";
 import { Ollama } from "ollama";
 
 const plan = JSON.parse(readFileSync(process.argv[2], "utf8"));
@@ -157,4 +159,20 @@ await check("ollama (npm)", `vectors of ${encoder.id}`, async () => {
   const { models } = await client.list();
   hold(models.some((one) => one.name === encoder.id), "it is not listed");
   return `${few.texts.length} texts, ${models.length} models`;
+});
+
+await check("@llamaindex/ollama (npm)", `vectors of ${encoder.id}`, async () => {
+  // It sends `num_ctx: 4096` with each text.
+  const client = new OllamaEmbedding({ model: encoder.id, config: { host: baseUrl } });
+  const found = [];
+  for (const text of few.texts) found.push(await client.getTextEmbedding(text));
+  hold(same(found, rows()), "other vectors");
+  return `${few.texts.length} texts`;
+});
+
+await check("groq-sdk (npm)", `vectors of ${encoder.id}`, async () => {
+  const client = new Groq({ apiKey: "not-asked-for", baseURL: baseUrl, maxRetries: 0 });
+  const answer = await client.embeddings.create({ model: encoder.id, input: few.texts });
+  hold(same(answer.data.map((one) => one.embedding), rows()), "other vectors");
+  return `${few.texts.length} texts`;
 });

@@ -94,6 +94,7 @@ def ollama_vectors(address, model, texts, rows):
     names = {one.model for one in client.list().models}
     expect(model in names, f"{model} is not listed: {sorted(names)}")
     expect("embedding" in client.show(model).capabilities, "it is not shown as an encoder")
+    same(client.embed(model=model, input=texts, options={"num_ctx": 4096, "use_mmap": True}).embeddings, rows, "options")
     refused(ollama.ResponseError, lambda: client.embed(model=model, input=texts, options={"num_ctx": 8}), "num_ctx")
     refused(ollama.ResponseError, lambda: client.embed(model="no-such", input=texts), "no-such")
     return f"{len(texts)} texts, {len(names)} models listed; two refusals"

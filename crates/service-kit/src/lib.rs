@@ -63,6 +63,8 @@ mod outputs;
 #[cfg(feature = "server")]
 pub mod page_token;
 #[cfg(feature = "server")]
+mod paths;
+#[cfg(feature = "server")]
 pub mod priority;
 #[cfg(feature = "server")]
 pub mod probe;
@@ -70,6 +72,8 @@ pub mod probe;
 mod process;
 #[cfg(feature = "server")]
 mod refusals;
+#[cfg(feature = "server")]
+mod request_id;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use http::{StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, body::Body, server::NamedService};
@@ -27,6 +27,7 @@ use crate::{
         self, Bounds, Labels, MessageStream, OriginalRequest, OutgoingAnswer, PROBE_MESSAGE, Probes, ServerContext, Via,
     },
     limits::{Gate, LimitsConfig},
+    paths::Paths,
     refusals::{Refusals, Shape, plain_refusal},
     telemetry,
     web::Web,
@@ -49,6 +50,7 @@ pub struct Services {
     names: Vec<&'static str>,
     auth: Auth,
     refusals: Refusals,
+    paths: Paths,
     web: Option<Web>,
 }
 
@@ -104,6 +106,14 @@ impl Services {
         self
     }
 
+    /// Serves each path that begins with an alias as the path with the prefix in its place, and
+    /// hints at a known path if an unknown one ends like it.
+    #[must_use]
+    pub fn paths(mut self, aliases: &[(&'static str, &'static str)], known: Vec<&'static str>) -> Self {
+        self.paths = self.paths.and(Paths::new(aliases, known));
+        self
+    }
+
     /// The services and routes of both. If two services have the same name, the one of `other` is
     /// kept.
     #[must_use]
@@ -115,6 +125,7 @@ impl Services {
         let mut merged = merged.http(other.http);
         merged.auth = Auth(other.auth.0.or(merged.auth.0));
         merged.refusals = other.refusals.and(&merged.refusals);
+        merged.paths = merged.paths.and(other.paths);
         merged.web = other.web.or(merged.web);
         merged
     }
@@ -157,6 +168,7 @@ impl Services {
             names,
             auth,
             refusals,
+            paths,
             web,
         } = self
             .add(health_server.max_decoding_message_size(PROBE_MESSAGE))
@@ -187,9 +199,18 @@ impl Services {
             let bounds = Arc::new(bounds);
             wrap(move |request, next| layers::arriving(Arc::clone(&bounds), request, next))
         }));
+        let (labels, paths) = (context.labels.clone(), Arc::new(paths));
         let context = Arc::new(context);
         let context = wrap(move |request, next| layers::around(Arc::clone(&context), request, next));
-        let unknown_path = wrap(move |request, next| unknown_path(refusals.clone(), request, next));
+        let known = Arc::clone(&paths);
+        let unknown_path = wrap(move |request, next| {
+            let lookup = PathLookup {
+                refusals: refusals.clone(),
+                labels: labels.clone(),
+                paths: Arc::clone(&known),
+            };
+            unknown_path(lookup, request, next)
+        });
         let grpc = grpc
             .into_iter()
             .fold(Router::new(), |all, (_, routes)| all.merge(routes));
@@ -207,7 +228,7 @@ impl Services {
             GrpcWebLayer::new().layer(inner)
         });
         let (speaks_connect, most) = (web.is_some(), limits.max_message_bytes);
-        let routes = Arc::new((grpc, http, translated));
+        let routes = Arc::new((grpc, http, translated, paths));
         let memory = budget.clone();
         let both = service_fn(move |mut request: Request| {
             let routes = Arc::clone(&routes);
@@ -216,7 +237,7 @@ impl Services {
                 request = layers::read_the_rest(request);
             }
             async move {
-                let (grpc, http, translated) = &*routes;
+                let (grpc, http, translated, paths) = &*routes;
                 let version = request.version();
                 let mut streams = false;
                 let answer: Response = match translated.as_ref().filter(|_| layers::is_grpc_web(request.headers())) {
@@ -234,7 +255,7 @@ impl Services {
                             streams = call.streams();
                             call.answer(request, grpc.clone()).await
                         }
-                        None => http.clone().oneshot(request).await?,
+                        None => http.clone().oneshot(paths.canonical(request)).await?,
                     },
                 };
                 let Some(outgoing) = outgoing else { return Ok(answer) };
@@ -324,9 +345,24 @@ async fn unknown_method(request: Request) -> Response {
     Status::from(layers::no_such_method(request.uri().path())).into_http()
 }
 
+/// The knowledge about paths that no route serves.
+struct PathLookup {
+    refusals: Refusals,
+    labels: Labels,
+    paths: Arc<Paths>,
+}
+
 /// Adds an explanation to the empty answers for an unknown path and for a method that a route does
 /// not accept.
-async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Response {
+async fn unknown_path(
+    PathLookup {
+        refusals,
+        labels,
+        paths,
+    }: PathLookup,
+    request: Request,
+    next: Next,
+) -> Response {
     let respond = refusals.shape(request.uri().path(), false);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
@@ -334,16 +370,27 @@ async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Respo
         return response;
     }
     match response.status() {
-        StatusCode::NOT_FOUND => respond(Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}"))),
-        StatusCode::METHOD_NOT_ALLOWED => {
-            let fault = Fault::new(
-                Code::Unimplemented,
-                "METHOD_NOT_ALLOWED",
-                format!("{path} does not take {method}"),
-            );
-            // An outer layer adds the header to the answer.
-            respond(fault.hint("use one of the methods in the answer's `Allow` header"))
+        StatusCode::NOT_FOUND if method != Method::POST && labels.is_rpc(&path) => {
+            let mut response = respond(method_not_allowed(&path, &method));
+            let allowed = HeaderValue::from_static("POST");
+            response.headers_mut().insert(header::ALLOW, allowed);
+            response
         }
+        StatusCode::NOT_FOUND => {
+            let fault = Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}"));
+            respond(match paths.meant(&path) {
+                Some(meant) => fault.hint(format!("did you mean {meant}?")),
+                None => fault,
+            })
+        }
+        // An outer layer adds the header to the answer.
+        StatusCode::METHOD_NOT_ALLOWED => respond(method_not_allowed(&path, &method)),
         _ => response,
     }
+}
+
+fn method_not_allowed(path: &str, method: &Method) -> Fault {
+    let message = format!("{path} does not take {method}");
+    Fault::new(Code::Unimplemented, "METHOD_NOT_ALLOWED", message)
+        .hint("use one of the methods in the answer's `Allow` header")
 }

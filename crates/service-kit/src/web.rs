@@ -5,13 +5,13 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
-use crate::versions;
+use crate::{request_id, versions};
 
 /// How long a browser may cache the answer to a preflight request.
 const REMEMBER: Duration = Duration::from_secs(600);
 
 /// Headers of answers that pages may read.
-const READ: [HeaderName; 14] = [
+const READ: [HeaderName; 15] = [
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),
@@ -19,6 +19,7 @@ const READ: [HeaderName; 14] = [
     versions::SERVER,
     versions::OLDEST,
     header::RETRY_AFTER,
+    request_id::HEADER,
     HeaderName::from_static("server-timing"),
     HeaderName::from_static("x-ratelimit-limit-requests"),
     HeaderName::from_static("x-ratelimit-remaining-requests"),

@@ -111,6 +111,10 @@ struct State {
     rate: f64,
     /// When the last batch ended.
     ended: Option<Instant>,
+    /// Tokens of the batches that run.
+    running_tokens: usize,
+    /// When batches began to run after a pause.
+    running_since: Option<Instant>,
     /// Turns of each replica and kind of batch.
     turns: Vec<[ReplicaState; Work::KINDS]>,
     /// Batches that each replica has run.
@@ -151,6 +155,8 @@ impl Engine {
             closed: false,
             rate: 0.0,
             ended: None,
+            running_tokens: 0,
+            running_since: None,
             turns: vec![Default::default(); replicas.len()],
             batches: vec![0; replicas.len()],
         };
@@ -266,7 +272,7 @@ impl Shared {
             return Err(EmbedError::Overloaded {
                 id: self.id.clone(),
                 queued_tokens,
-                retry_after: retry_after(queued_tokens, state.rate),
+                retry_after: state.retry_after(Instant::now()),
             });
         }
         self.gauge(&state);
@@ -282,9 +288,71 @@ impl Shared {
     }
 }
 
-/// Estimated time until the waiting tokens have run, between 0.1 and 30 seconds.
-fn retry_after(queued_tokens: usize, rate: f64) -> Duration {
-    #[allow(clippy::cast_precision_loss)]
-    let seconds = if rate > 0.0 { queued_tokens as f64 / rate } else { 1.0 };
-    Duration::from_secs_f64(seconds.clamp(0.1, 30.0))
+impl State {
+    /// Estimated time until the tokens in the queue and in batches have run: whole seconds, because
+    /// HTTP has no others, from 1 to 60.
+    fn retry_after(&self, now: Instant) -> Duration {
+        #[allow(clippy::cast_precision_loss)]
+        let (ahead, running) = (
+            (self.queue.tokens() + self.running_tokens) as f64,
+            self.running_tokens as f64,
+        );
+        let age = self
+            .running_since
+            .map(|since| now.saturating_duration_since(since).as_secs_f64());
+        let rate = match age {
+            _ if self.rate > 0.0 => self.rate,
+            // No batch has ended yet, so the running ones are at most this fast.
+            Some(age) if age > 0.0 && running > 0.0 => running / age,
+            _ => f64::INFINITY,
+        };
+        Duration::from_secs_f64((ahead / rate).ceil().clamp(1.0, 60.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(queued: usize, running: usize, rate: f64, age: Duration, now: Instant) -> State {
+        let mut queue = Queue::new(usize::MAX);
+        let (reply, _) = oneshot::channel();
+        let unit = Unit {
+            texts: Vec::new(),
+            deadline: None,
+            reply,
+        };
+        assert!(queue.push(Priority::Batch, vec![(queued, unit)]).is_ok());
+        State {
+            queue,
+            closed: false,
+            rate,
+            ended: None,
+            running_tokens: running,
+            running_since: (running > 0).then(|| now.checked_sub(age).unwrap_or(now)),
+            turns: Vec::new(),
+            batches: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_hint_for_a_retry_follows_what_waits_and_what_runs() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        for (queued, running, rate, age, seconds) in [
+            (12_000, 0, 3_000.0, Duration::ZERO, 4),
+            (12_000, 4_000, 3_000.0, second, 6),
+            // No rate is known: 1,000 tokens have run for two seconds.
+            (11_000, 1_000, 0.0, 2 * second, 24),
+            (10, 1_000, 0.0, Duration::ZERO, 1),
+            (10, 0, 3_000.0, Duration::ZERO, 1),
+            (1_000_000, 0, 10.0, Duration::ZERO, 60),
+        ] {
+            let after = state(queued, running, rate, age, now).retry_after(now);
+            assert_eq!(
+                after,
+                Duration::from_secs(seconds),
+                "{queued} and {running} tokens at {rate}"
+            );
+        }
+    }
 }

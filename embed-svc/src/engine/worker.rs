@@ -75,6 +75,7 @@ struct LaunchTurn<'a> {
     shared: &'a Shared,
     replica: usize,
     work: Work,
+    tokens: usize,
     launching: bool,
 }
 
@@ -91,23 +92,35 @@ impl LaunchTurn<'_> {
 impl Drop for LaunchTurn<'_> {
     fn drop(&mut self) {
         self.launched();
-        self.shared.state.lock().turns[self.replica][self.work.place()].running -= 1;
+        let mut state = self.shared.state.lock();
+        state.turns[self.replica][self.work.place()].running -= 1;
+        state.running_tokens -= self.tokens;
+        drop(state);
         self.shared.work.notify_all();
     }
+}
+
+fn tokens_of(batch: &[Unit]) -> usize {
+    batch
+        .iter()
+        .flat_map(|unit| &unit.texts)
+        .map(|text| text.ids.len())
+        .sum()
 }
 
 impl Shared {
     /// Runs a lane of a replica until the engine is dropped.
     pub(super) fn work(&self, replica: usize, work: Work) {
         while let Some(batch) = self.next_batch(replica, work) {
+            let texts: Vec<&Sequence> = batch.iter().flat_map(|unit| &unit.texts).collect();
+            let tokens = tokens_of(&batch);
             let mut launch_turn = LaunchTurn {
                 shared: self,
                 replica,
                 work,
+                tokens,
                 launching: true,
             };
-            let texts: Vec<&Sequence> = batch.iter().flat_map(|unit| &unit.texts).collect();
-            let tokens: usize = texts.iter().map(|text| text.ids.len()).sum();
             let count = texts.len();
             let own = &self.replicas[replica];
             let interactive = work == Work::Interactive;
@@ -194,6 +207,10 @@ impl Shared {
                     let turn = &mut state.turns[replica][work.place()];
                     turn.launching = true;
                     turn.running += 1;
+                    if state.running_tokens == 0 {
+                        state.running_since = Some(now);
+                    }
+                    state.running_tokens += tokens_of(&batch);
                     return Some(batch);
                 }
             }

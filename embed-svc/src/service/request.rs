@@ -239,7 +239,7 @@ pub(super) fn invalid(fault: Fault) -> EmbedError {
     EmbedError::invalid(fault.field.unwrap_or_default(), fault.message, hint)
 }
 
-fn given<E: ProtoEnum>(field: &str, value: i32) -> Result<Option<E>, EmbedError> {
+pub(super) fn given<E: ProtoEnum>(field: &str, value: i32) -> Result<Option<E>, EmbedError> {
     choice(field, value).map_err(invalid)
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use isomer_proto::{
     common::v1::Usage,
-    encoder::v1::{RerankRequest, RerankResponse, rerank_response},
+    encoder::v1::{Activation, RerankRequest, RerankResponse, rerank_response},
 };
 use isomer_service_kit::telemetry::gen_ai::Operation;
 use rayon::prelude::*;
@@ -13,10 +13,12 @@ use super::{
     Inner,
     describe::number,
     encode::named,
-    request::{check_bytes, too_many},
+    request::{check_bytes, given, too_many},
     traced::work,
 };
-use crate::{batch::Sequence, engine::Priority, error::EmbedError, model::Model, tokenise::Tokens};
+use crate::{
+    activation::Elementwise, batch::Sequence, engine::Priority, error::EmbedError, model::Model, tokenise::Tokens,
+};
 
 /// Answers a `Rerank` request.
 pub(super) async fn rerank(
@@ -30,7 +32,9 @@ pub(super) async fn rerank(
         documents,
         top_n,
         label,
+        activation,
     } = request;
+    let activation = given::<Activation>("activation", activation)?;
     let most = inner.config.max_batch_items;
     if documents.is_empty() {
         return Err(EmbedError::invalid("documents", "is empty", "give at least one"));
@@ -79,7 +83,11 @@ pub(super) async fn rerank(
 
     let labels = encoder.model.labels();
     let mut scores = encoded.outputs.text_vectors;
-    encoder.model.score(&mut scores);
+    match activation {
+        None | Some(Activation::Unspecified) => encoder.model.score(&mut scores),
+        Some(Activation::Identity) => {}
+        Some(Activation::Sigmoid) => Elementwise::Sigmoid.apply(&mut scores),
+    }
     if let Some(place) = scores.iter().position(|score| !score.is_finite()) {
         return Err(EmbedError::NotFinite {
             id: encoder.source.id.clone(),

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use isomer_embed::{batch::Sequence, device::Device, model::Model};
-use isomer_proto::encoder::v1::{Capability, CountTokensRequest, GetEncoderRequest, RerankRequest};
+use isomer_proto::encoder::v1::{Activation, Capability, CountTokensRequest, GetEncoderRequest, RerankRequest};
 use isomer_service_kit::Fault;
 use isomer_stubs::promise::{promised, refusal};
 use safetensors::SafeTensors;
@@ -98,6 +98,31 @@ fn ask(query: &str, documents: &[&str]) -> RerankRequest {
         query: query.into(),
         documents: documents.iter().map(|text| (*text).to_owned()).collect(),
         ..RerankRequest::default()
+    }
+}
+
+/// text-embeddings-inference applies a sigmoid whatever the model names; `bert_reranker` names
+/// Identity.
+#[tokio::test]
+async fn scores_pass_through_the_function_that_a_request_names() {
+    for (name, has_logits) in [("bert_reranker", true), ("xlm_roberta_reranker", false)] {
+        let mut harness = harness(name).await;
+        let mut score = async |activation: i32| {
+            let request = RerankRequest {
+                activation,
+                ..ask("q", &["a"])
+            };
+            let answer = harness.client.rerank(request).await;
+            answer.map(|answer| answer.into_inner().results[0].score)
+        };
+        let own = score(Activation::Unspecified.into()).await.unwrap();
+        let logit = score(Activation::Identity.into()).await.unwrap();
+        let sigmoid = score(Activation::Sigmoid.into()).await.unwrap();
+        let expected = 1.0 / (1.0 + (-logit).exp());
+        assert!((sigmoid - expected).abs() < 1e-6, "{name}: {sigmoid} {expected}");
+        assert_eq!(own, if has_logits { logit } else { sigmoid }, "{name}");
+        let refused = score(9).await.unwrap_err();
+        assert_eq!(Fault::from_status(&refused).field.as_deref(), Some("activation"));
     }
 }
 

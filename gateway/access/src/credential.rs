@@ -43,6 +43,10 @@ pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault
         if values.next().is_some() {
             return Err(faults::twice(name.as_str()));
         }
+        // Azure's clients send an empty `authorization` beside their own header.
+        if name == header::AUTHORIZATION && value.is_empty() {
+            continue;
+        }
         let text = key_in(&name, value, basic)?;
         match &found {
             Some((before, key)) if *key != text => return Err(faults::several(before.as_str(), name.as_str())),
@@ -62,9 +66,10 @@ fn key_in(name: &HeaderName, value: &HeaderValue, basic: bool) -> Result<String,
     if *name != header::AUTHORIZATION {
         return Ok(text.to_owned());
     }
-    // RFC 6750: one space, no comma, no parameters.
+    // RFC 9110: one or more spaces. RFC 6750: no comma, no parameters.
     let refuse = || faults::bad_header("authorization", "is not of the form `Bearer KEY`");
     let (scheme, rest) = text.split_once(' ').ok_or_else(refuse)?;
+    let rest = rest.trim_start_matches(' ');
     if scheme.eq_ignore_ascii_case("bearer") {
         return Ok(rest.to_owned());
     }
@@ -136,6 +141,7 @@ mod tests {
         for (name, value) in [
             ("authorization", "Bearer iso_abc"),
             ("authorization", "bearer iso_abc"),
+            ("authorization", "Bearer   iso_abc"),
             ("x-api-key", "iso_abc"),
             ("api-key", "iso_abc"),
         ] {
@@ -155,6 +161,19 @@ mod tests {
         for other in [("x-api-key", &b"iso_abc"[..]), ("api-key", b"iso_abc")] {
             assert_eq!(key(&[bearer, other], false).as_deref(), Some("iso_abc"));
         }
+    }
+
+    #[test]
+    fn an_empty_authorization_beside_a_key_is_no_credential() {
+        let empty: (&'static str, &[u8]) = ("authorization", b"");
+        for name in ["x-api-key", "api-key"] {
+            assert_eq!(key(&[empty, (name, b"iso_abc")], false).as_deref(), Some("iso_abc"));
+        }
+        assert!(matches!(read(&headers(&[empty]), false).unwrap(), Credential::None));
+        assert_eq!(
+            read(&headers(&[empty, empty]), false).unwrap_err().reason,
+            "SEVERAL_CREDENTIALS"
+        );
     }
 
     #[test]
@@ -186,7 +205,6 @@ mod tests {
         for value in [
             &b"Bearer"[..],
             b"Bearer ",
-            b"Bearer  iso_abc",
             b"Bearer iso_abc ",
             b"Bearer iso_abc, Bearer iso_def",
             b"Bearer iso_abc,iso_def",

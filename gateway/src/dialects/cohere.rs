@@ -13,11 +13,12 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Input, RerankRequest, Truncation, input},
 };
 use isomer_service_kit::{Fault, off_runtime, vectors::floats};
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    model::{self, Purpose},
+    fields::{Fields, RequestFields, fields},
+    model::{self, Purpose, check_lengths},
     numbers::Numbers,
     refusal::{Dialect, DialectError},
 };
@@ -25,7 +26,8 @@ use crate::json::Json;
 use crate::openai::{
     ApiError, Backends, Body, Call, embeddings,
     inputs::{bounded, bounded_or_empty},
-    nulls, rerank,
+    nulls,
+    rerank::{self, AnswerShape, Document},
 };
 
 /// The shape of this API's errors: an object with a message.
@@ -55,25 +57,37 @@ pub(super) fn table() -> Vec<super::Route> {
     ]
 }
 
-/// A request to embed, in either version.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Embed {
-    model: String,
-    #[serde(default, deserialize_with = "bounded_or_empty")]
-    texts: Vec<String>,
-    input_type: Option<InputType>,
-    #[serde(default, deserialize_with = "bounded_or_empty")]
-    embedding_types: Vec<EmbeddingType>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncate: Truncate,
-    output_dimension: Option<u32>,
-    images: Option<IgnoredAny>,
-    inputs: Option<IgnoredAny>,
-    max_tokens: Option<IgnoredAny>,
-    /// Priority at Cohere. Ignored: requests are served in the order of arrival.
-    #[serde(rename = "priority")]
-    _priority: Option<i64>,
+pub(super) fn fields() -> Vec<RequestFields> {
+    vec![
+        Embed::at("Cohere", &["/v1/embed", "/v2/embed"]),
+        Rerank::at("Cohere", &["/v2/rerank"]),
+    ]
+}
+
+fields! {
+    /// A request to embed, in either version.
+    struct Embed, rest = refused;
+    read {
+        model: String,
+        #[serde(default, deserialize_with = "bounded_or_empty")]
+        texts: Vec<String>,
+        /// Selects one of the encoder's prompts: `search_query`, `search_document`,
+        /// `classification`, `clustering`. Required in version 2.
+        input_type: Option<InputType>,
+        /// `float`, `base64`, `binary`, `ubinary`.
+        #[serde(default, deserialize_with = "bounded_or_empty")]
+        embedding_types: Vec<EmbeddingType>,
+        /// Handling of a text that is too long: `NONE`, `START`, `END`.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        truncate: Truncate,
+        output_dimension: Option<u32>,
+    }
+    ignored { priority }
+    length { max_tokens }
+    refused {
+        images: "encoders here read texts, not images" => "leave it out";
+        inputs: "encoders here read texts, not mixed inputs" => "send `texts`";
+    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -167,34 +181,13 @@ async fn embed_2(
     embed(&backends, &call, request, "2").await.map(Json)
 }
 
-fn refuse(field: &str, value: Option<IgnoredAny>, why: &str) -> Result<(), DialectError<Cohere>> {
-    match value {
-        None => Ok(()),
-        Some(_) => Err(DialectError::invalid(field, why)),
-    }
-}
-
 async fn embed(
     backends: &Backends,
     call: &Call,
     request: Embed,
     version: &str,
 ) -> Result<EmbedResponse, DialectError<Cohere>> {
-    refuse(
-        "images",
-        request.images,
-        "encoders here read texts, not images; leave it out",
-    )?;
-    refuse(
-        "inputs",
-        request.inputs,
-        "encoders here read texts, not mixed inputs; send `texts`",
-    )?;
-    refuse(
-        "max_tokens",
-        request.max_tokens,
-        "texts are cut at the encoder's own length only; leave it out",
-    )?;
+    check_lengths(backends, &request.model, call.deadline, request.lengths()).await?;
     let purpose = match request.input_type {
         None => None,
         Some(InputType::SearchQuery) => Some(Purpose::Query),
@@ -289,18 +282,27 @@ fn signs(vector: &[u8]) -> impl Iterator<Item = u8> {
     bytes.into_iter()
 }
 
-/// A request to rerank.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rerank {
-    model: String,
-    query: String,
-    #[serde(deserialize_with = "bounded")]
-    documents: Vec<String>,
-    top_n: Option<u32>,
-    max_tokens_per_doc: Option<IgnoredAny>,
-    #[serde(rename = "priority")]
-    _priority: Option<i64>,
+fields! {
+    /// A request to rerank.
+    struct Rerank, rest = refused;
+    read {
+        /// A cross-encoder.
+        model: String,
+        query: String,
+        /// Texts, or objects with `text`.
+        #[serde(deserialize_with = "bounded")]
+        documents: Vec<Document>,
+        top_n: Option<u32>,
+        /// Version 1: whether results repeat their documents. Clients of version 2 still send it.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        return_documents: bool,
+    }
+    ignored { priority }
+    harmless {
+        rank_fields: Vec<String>, |fields| fields.iter().all(|field| field == "text"),
+            "names fields other than `text`, and documents are ranked by their text" => "leave it out";
+    }
+    length { max_tokens_per_doc }
 }
 
 async fn rerank_2(
@@ -309,24 +311,19 @@ async fn rerank_2(
     body: Result<Body<Rerank>, ApiError>,
 ) -> ApiResult<Value> {
     let Body(request) = body?;
-    refuse(
-        "max_tokens_per_doc",
-        request.max_tokens_per_doc,
-        "pairs are cut at the encoder's own length only; leave it out",
-    )?;
+    check_lengths(&backends, &request.model, call.deadline, request.lengths()).await?;
     let wanted = RerankRequest {
         encoder_id: request.model,
         query: request.query,
-        documents: request.documents,
+        documents: request.documents.into_iter().map(|Document(text)| text).collect(),
         top_n: request.top_n,
-        label: String::new(),
+        ..RerankRequest::default()
     };
-    let ranked = rerank::rank(&backends, &call, wanted).await?;
-    let results: Vec<Value> = ranked
-        .results
-        .iter()
-        .map(|result| json!({ "index": result.index, "relevance_score": result.score }))
-        .collect();
+    let shape = AnswerShape::Cohere {
+        with_documents: request.return_documents,
+    };
+    let mut answer = rerank::answered(&backends, &call, wanted, shape).await?;
+    let results = answer["results"].take();
     Ok(Json(json!({
         "id": id(),
         "results": results,

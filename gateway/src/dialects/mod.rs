@@ -3,10 +3,11 @@
 //!
 //! Each module translates one API's requests into ours and our answers and errors into that API's.
 //! Encoding, reranking and charging are those of [`crate::openai`]. A field that would change the
-//! result and is not supported is refused by name; a field that cannot change the result
-//! (`keep_alive`, `priority`) is accepted.
+//! result and is not supported is refused by name. A field that cannot change the result, or that
+//! the API's own server ignores, is accepted. [`fields`] declares them.
 
 mod cohere;
+pub(crate) mod fields;
 mod model;
 mod numbers;
 mod ollama;
@@ -19,7 +20,8 @@ use axum::routing::MethodRouter;
 use isomer_service_kit::Services;
 
 use crate::{billing, openai::Backends, rate_limits, timing};
-pub(crate) use model::{Purpose, prompt};
+use fields::RequestFields;
+pub(crate) use model::{Purpose, check_lengths, prompt};
 use refusal::Dialect;
 
 /// Adds the routes and the shapes of their errors.
@@ -41,6 +43,11 @@ type Route = (&'static str, MethodRouter<Backends>);
 
 fn table() -> Vec<Route> {
     [cohere::table(), ollama::table(), tei::table()].concat()
+}
+
+/// The fields of the requests of these routes.
+pub(crate) fn fields() -> Vec<RequestFields> {
+    [cohere::fields(), ollama::fields(), tei::fields()].concat()
 }
 
 /// The paths of these routes.

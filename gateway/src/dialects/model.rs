@@ -53,14 +53,18 @@ pub(crate) async fn prompt(
     Ok(purpose.prompt(&encoder).map(Prompt::PromptName))
 }
 
-/// The only installed encoder with a capability. It serves requests that name no encoder.
+/// The encoder of requests that name none: the configured one, or the only installed one with a
+/// capability.
 ///
 /// # Errors
-/// If no encoder or several encoders have the capability.
-pub(super) async fn only(router: &Router, capability: Capability) -> Result<String, Fault> {
-    let what = match capability {
-        Capability::Rerank => "cross-encoder",
-        _ => "encoder",
+/// If none is configured, and no encoder or several encoders have the capability.
+pub(super) async fn unnamed(router: &Router, capability: Capability) -> Result<String, Fault> {
+    if let Some(configured) = router.default_encoder(capability) {
+        return Ok(configured.to_owned());
+    }
+    let (what, key) = match capability {
+        Capability::Rerank => ("cross-encoder", "routing.default_reranker"),
+        _ => ("encoder", "routing.default_encoder"),
     };
     let mut able = router.list().await;
     able.retain(|encoder| !encoder.not_installed);
@@ -71,8 +75,12 @@ pub(super) async fn only(router: &Router, capability: Capability) -> Result<Stri
     });
     match able.as_mut_slice() {
         [one] => Ok(std::mem::take(&mut one.id)),
-        [] => Err(Fault::precondition("NO_ENCODER", format!("this server has no {what}"))
-            .hint("name one in its configuration, or register a provider")),
+        // A cross-encoder that has not been loaded may not have reported that it is one.
+        [] => Err(
+            Fault::precondition("NO_ENCODER", format!("this server knows no {what} yet")).hint(format!(
+                "name one in the address (/tei/NAME before the path), or in the configuration: {key}"
+            )),
+        ),
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|encoder| encoder.id.as_str()).collect();
             Err(Fault::invalid(
@@ -80,9 +88,38 @@ pub(super) async fn only(router: &Router, capability: Capability) -> Result<Stri
                 format!("is not named, and this server has {} {what}s", several.len()),
             )
             .hint(format!(
-                "put the name into the address: /tei/NAME before the path, or ?model=NAME after it, e.g. {}",
+                "put the name into the address: /tei/NAME before the path, or ?model=NAME after it, e.g. {}; or name \
+                 one in the configuration: {key}",
                 names.join(", ")
             )))
         }
     }
+}
+
+/// Checks that limits on tokens change nothing: each is at least the encoder's maximum.
+///
+/// # Errors
+/// If the encoder is unknown, or a limit is lower or cannot be compared.
+pub(crate) async fn check_lengths(
+    backends: &Backends,
+    model: &str,
+    deadline: Option<Instant>,
+    lengths: Vec<(&'static str, u64)>,
+) -> Result<(), Fault> {
+    if lengths.is_empty() {
+        return Ok(());
+    }
+    let encoder = backends.router.get(backends.encoder_of(model), deadline).await?;
+    let most = encoder.max_tokens;
+    for (field, given) in lengths {
+        if most == 0 {
+            let message = "cannot be checked, because the encoder does not report its maximum number of tokens";
+            return Err(Fault::invalid(field, message).hint("leave it out"));
+        }
+        if given < u64::from(most) {
+            let message = format!("is {given}, but texts are cut at the encoder's maximum of {most} tokens only");
+            return Err(Fault::invalid(field, message).hint(format!("leave it out, or give at least {most}")));
+        }
+    }
+    Ok(())
 }

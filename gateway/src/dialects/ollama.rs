@@ -3,7 +3,7 @@
 //!
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>
 
-use std::{borrow::Cow, fmt, time::Instant};
+use std::time::Instant;
 
 use axum::{
     extract::State,
@@ -14,13 +14,12 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Encoder, Input, Truncation, input},
 };
 use isomer_service_kit::Fault;
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    fields::{Fields, RequestFields, fields},
+    model::check_lengths,
     numbers::Numbers,
     refusal::{Dialect, DialectError},
 };
@@ -42,38 +41,6 @@ impl Dialect for Ollama {
 
 type ApiResult<T> = Result<Json<T>, DialectError<Ollama>>;
 
-/// Maximum number of bytes of an option's name that an error repeats.
-const LONGEST_NAME: usize = 100;
-
-/// Options of a model that do not change vectors: where the model runs, and how it generates text.
-const WITHOUT_EFFECT: [&str; 25] = [
-    "f16_kv",
-    "frequency_penalty",
-    "logits_all",
-    "low_vram",
-    "main_gpu",
-    "min_p",
-    "mirostat",
-    "mirostat_eta",
-    "mirostat_tau",
-    "num_batch",
-    "num_gpu",
-    "num_keep",
-    "num_predict",
-    "num_thread",
-    "numa",
-    "penalize_newline",
-    "presence_penalty",
-    "repeat_last_n",
-    "repeat_penalty",
-    "seed",
-    "stop",
-    "temperature",
-    "tfs_z",
-    "top_k",
-    "top_p",
-];
-
 pub(super) fn table() -> Vec<super::Route> {
     vec![
         ("/api/embed", post(embed)),
@@ -84,29 +51,51 @@ pub(super) fn table() -> Vec<super::Route> {
     ]
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Embed {
-    model: String,
-    input: Inputs,
-    truncate: Option<bool>,
-    dimensions: Option<u32>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    options: Options,
-    /// How long Ollama keeps the model in memory. Ignored: requests cannot decide that here.
-    #[serde(default, rename = "keep_alive")]
-    _keep_alive: Option<IgnoredAny>,
+pub(super) fn fields() -> Vec<RequestFields> {
+    vec![
+        Embed::at("Ollama", &["/api/embed"]),
+        EmbedOne::at("Ollama", &["/api/embeddings"]),
+        Options::at("Ollama", &["`options`"]),
+        Show::at("Ollama", &["/api/show"]),
+    ]
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EmbedOne {
-    model: String,
-    prompt: String,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    options: Options,
-    #[serde(default, rename = "keep_alive")]
-    _keep_alive: Option<IgnoredAny>,
+fields! {
+    /// A request for vectors. Like Ollama, ignores unknown fields, e.g. `keep_alive`.
+    struct Embed, rest = ignored;
+    read {
+        model: String,
+        /// A text or texts.
+        input: Inputs,
+        /// Whether a text that is too long is cut; absent: the encoder's default.
+        truncate: Option<bool>,
+        /// Matryoshka dimensions.
+        dimensions: Option<u32>,
+        /// Only `num_ctx` can change vectors.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        options: Options,
+    }
+    ignored { keep_alive }
+}
+
+fields! {
+    /// A request for the vector of one text.
+    struct EmbedOne, rest = ignored;
+    read {
+        model: String,
+        prompt: String,
+        /// Only `num_ctx` can change vectors.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        options: Options,
+    }
+    ignored { keep_alive }
+}
+
+fields! {
+    /// Options of a model. All others choose where the model runs, or how it generates text.
+    #[derive(Default)]
+    struct Options, rest = ignored;
+    length { num_ctx }
 }
 
 #[derive(Debug, Serialize)]
@@ -136,48 +125,18 @@ async fn named(backends: &Backends, model: String) -> String {
     plain.to_owned()
 }
 
-/// The first option that might change vectors. Values are not kept: it only matters whether an
-/// option is set.
-#[derive(Debug, Default)]
-struct Options(Option<String>);
-
-impl<'de> Deserialize<'de> for Options {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(OptionsVisitor)
-    }
-}
-
-struct OptionsVisitor;
-
-impl<'de> Visitor<'de> for OptionsVisitor {
-    type Value = Options;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of options")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut options: A) -> Result<Options, A::Error> {
-        let mut unsupported = None;
-        while let Some(name) = options.next_key::<Cow<'de, str>>()? {
-            let value = options.next_value::<Option<IgnoredAny>>()?;
-            if value.is_some() && !WITHOUT_EFFECT.contains(&&*name) {
-                unsupported.get_or_insert_with(|| name[..name.floor_char_boundary(LONGEST_NAME)].to_owned());
-            }
-        }
-        Ok(Options(unsupported))
-    }
-}
-
-fn check_options(Options(unsupported): &Options) -> Result<(), DialectError<Ollama>> {
-    match unsupported {
-        None => Ok(()),
-        Some(name) => Err(Fault::invalid(
-            format!("options.{name}"),
-            "is not supported and might change the vectors",
-        )
-        .hint("leave it out; a text is cut at the encoder's own length")
-        .into()),
-    }
+/// Checks that a limit on tokens changes nothing.
+async fn check_options(
+    backends: &Backends,
+    model: &str,
+    options: &Options,
+    call: &Call,
+) -> Result<(), DialectError<Ollama>> {
+    let checked = check_lengths(backends, model, call.deadline, options.lengths()).await;
+    checked.map_err(|fault| match fault.field.as_deref() {
+        Some("num_ctx") => fault.field("options.num_ctx").into(),
+        _ => fault.into(),
+    })
 }
 
 async fn embed(
@@ -187,7 +146,7 @@ async fn embed(
 ) -> ApiResult<EmbedResponse> {
     let began = Instant::now();
     let Body(request) = body?;
-    check_options(&request.options)?;
+    let model = named(&backends, request.model.clone()).await;
     let texts = match request.input {
         // An empty list has no element to show its kind, so it is a list of no texts.
         Inputs::Tokens(ids) if ids.is_empty() => Vec::new(),
@@ -210,13 +169,14 @@ async fn embed(
             prompt_eval_count: 0,
         }));
     }
+    check_options(&backends, &model, &request.options, &call).await?;
     let truncation = match request.truncate {
         Some(false) => Truncation::Error,
         Some(true) => Truncation::Tail,
         // The encoder's default: not every provider offers a choice of side.
         None => Truncation::Unspecified,
     };
-    let wanted = wanted(&backends, request.model.clone(), texts, truncation, request.dimensions).await;
+    let wanted = wanted(model, texts, truncation, request.dimensions);
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     Ok(Json(EmbedResponse {
         model: request.model,
@@ -233,15 +193,9 @@ async fn embeddings_of_one(
     body: Result<Body<EmbedOne>, ApiError>,
 ) -> ApiResult<EmbeddedOne> {
     let Body(request) = body?;
-    check_options(&request.options)?;
-    let wanted = wanted(
-        &backends,
-        request.model,
-        vec![request.prompt],
-        Truncation::Unspecified,
-        None,
-    )
-    .await;
+    let model = named(&backends, request.model).await;
+    check_options(&backends, &model, &request.options, &call).await?;
+    let wanted = wanted(model, vec![request.prompt], Truncation::Unspecified, None);
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     let one = encoded.vectors()?.into_iter().next();
     let one = one.ok_or_else(|| Fault::internal("the encoder returned no vector for the text"))?;
@@ -250,18 +204,12 @@ async fn embeddings_of_one(
     }))
 }
 
-async fn wanted(
-    backends: &Backends,
-    model: String,
-    texts: Vec<String>,
-    truncation: Truncation,
-    dimensions: Option<u32>,
-) -> EncodeRequest {
+fn wanted(model: String, texts: Vec<String>, truncation: Truncation, dimensions: Option<u32>) -> EncodeRequest {
     let input = |text| Input {
         input: Some(input::Input::Text(text)),
     };
     EncodeRequest {
-        encoder_id: named(backends, model).await,
+        encoder_id: model,
         inputs: texts.into_iter().map(input).collect(),
         truncation: truncation.into(),
         dimensions,
@@ -307,17 +255,21 @@ async fn tags(State(backends): State<Backends>) -> Json<Value> {
     Json(json!({ "models": models }))
 }
 
-#[derive(Debug, Deserialize)]
-struct Show {
-    model: Option<String>,
-    /// The name of this field in older clients.
-    name: Option<String>,
+fields! {
+    /// A request to describe a model.
+    struct Show, rest = ignored;
+    read {
+        model: Option<String>,
+        /// The name of `model` in older clients.
+        name: Option<String>,
+    }
 }
 
 async fn show(State(backends): State<Backends>, call: Call, body: Result<Body<Show>, ApiError>) -> ApiResult<Value> {
-    let Body(Show { model, name }) = body?;
-    let model = model
-        .or(name)
+    let Body(request) = body?;
+    let model = request
+        .model
+        .or(request.name)
         .ok_or_else(|| DialectError::invalid("model", "is missing"))?;
     let encoder = backends
         .router

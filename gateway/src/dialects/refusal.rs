@@ -30,22 +30,24 @@ pub(super) trait Dialect: Sized {
 #[derive(Debug)]
 pub(super) struct DialectError<D>(Fault, PhantomData<D>);
 
-impl<D> From<Fault> for DialectError<D> {
-    fn from(fault: Fault) -> Self {
+impl<D: Dialect> From<Fault> for DialectError<D> {
+    fn from(mut fault: Fault) -> Self {
+        fault.field = fault.field.map(|field| named(D::FIELDS, &field));
         Self(fault.bounded(), PhantomData)
     }
 }
 
+/// The error of a body, whose fields already have the API's names.
 impl<D> From<ApiError> for DialectError<D> {
     fn from(error: ApiError) -> Self {
-        error.into_fault().into()
+        Self(error.into_fault().bounded(), PhantomData)
     }
 }
 
 impl<D: Dialect> DialectError<D> {
     /// A field of the request that has an invalid value.
     pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
-        Fault::invalid(field, message).into()
+        Self(Fault::invalid(field, message).bounded(), PhantomData)
     }
 
     /// The message with its field in front and the hint after it: these shapes have no separate
@@ -53,7 +55,7 @@ impl<D: Dialect> DialectError<D> {
     fn message(&self) -> String {
         let Self(fault, _) = self;
         let mut message = match &fault.field {
-            Some(field) => with_subject(&named(D::FIELDS, field), &fault.message),
+            Some(field) => with_subject(field, &fault.message),
             None => fault.message.clone(),
         };
         if let Some(hint) = &fault.hint {

@@ -6,7 +6,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::routes;
-use crate::openai::tests::{Response, backends, backends_over, get, partly_installed, post};
+use crate::{
+    openai::tests::{Response, backends, backends_over, backends_with, get, partly_installed, post, stub},
+    routing::RoutingConfig,
+};
 
 async fn front() -> axum::Router {
     routes(&backends().await)
@@ -74,10 +77,22 @@ async fn cohere_is_told_what_is_not_offered() {
 #[tokio::test]
 async fn cohere_reranks_in_version_two() {
     let front = front().await;
-    let body = json!({ "model": "one", "query": "q", "documents": ["bb", "dddd", "a"], "top_n": 2, "max_tokens_per_doc": null });
-    let answered = post(&front, "/v2/rerank", body.clone()).await;
+    let mut body = json!({ "model": "one", "query": "q", "documents": ["bb", "dddd", "a"], "top_n": 2, "max_tokens_per_doc": null });
     let expected = json!([{ "index": 1, "relevance_score": 4.0 }, { "index": 0, "relevance_score": 2.0 }]);
-    assert_eq!(answered.json["results"], expected, "{}", answered.json);
+    // The stub's texts have at most 128 tokens, so a limit of 128 changes nothing.
+    for (limit, rank_fields) in [
+        (json!(null), json!(null)),
+        (json!(128), json!(["text"])),
+        (json!(4096), json!([])),
+    ] {
+        body["max_tokens_per_doc"] = limit;
+        body["rank_fields"] = rank_fields;
+        let answered = post(&front, "/v2/rerank", body.clone()).await;
+        assert_eq!(answered.json["results"], expected, "{}", answered.json);
+    }
+    body["return_documents"] = json!(true);
+    let with_documents = post(&front, "/v2/rerank", body.clone()).await;
+    assert_eq!(with_documents.json["results"][0]["document"], json!({ "text": "dddd" }));
     let mut cut = body;
     cut["max_tokens_per_doc"] = json!(10);
     refused(
@@ -108,13 +123,31 @@ async fn ollama_embeds_one_text_or_several() {
     assert_eq!(old.json, json!({ "embedding": [4.0, 1.0] }));
     let nothing = post(&front, "/api/embed", json!({ "model": "one", "input": [] })).await;
     assert_eq!(nothing.json["embeddings"], json!([]));
-    let longer = json!({ "model": "one", "input": "four", "options": { "num_ctx": 8 } });
-    refused(
-        &post(&front, "/api/embed", longer).await,
-        StatusCode::BAD_REQUEST,
-        "error",
-        "options.num_ctx",
-    );
+}
+
+/// Options of Ollama's clients: `@llamaindex/ollama` sends `num_ctx` with each request.
+#[tokio::test]
+async fn ollamas_options_are_ignored_unless_they_cut_texts() {
+    let front = front().await;
+    for options in [
+        json!({ "num_ctx": 4096 }),
+        json!({ "num_ctx": 128, "use_mmap": true, "use_mlock": false, "typical_p": 0.5, "vocab_only": false }),
+        json!({ "num_gpu": 1, "stop": ["x"], "of_a_later_version": {} }),
+    ] {
+        let body = json!({ "model": "one:latest", "input": "four", "options": options, "of_a_later_version": 1 });
+        let answered = post(&front, "/api/embed", body).await;
+        assert_eq!(answered.json["embeddings"], json!([[4.0, 1.0]]), "{}", answered.json);
+    }
+    for (options, field) in [
+        (json!({ "num_ctx": 127 }), "options.num_ctx is 127"),
+        (json!({ "num_ctx": "4096" }), "options.num_ctx should be a whole number"),
+    ] {
+        for (path, texts) in [("/api/embed", "input"), ("/api/embeddings", "prompt")] {
+            let body = json!({ "model": "one", texts: "four", "options": options });
+            let answered = post(&front, path, body).await;
+            refused(&answered, StatusCode::BAD_REQUEST, "error", field);
+        }
+    }
 }
 
 #[tokio::test]
@@ -201,7 +234,7 @@ async fn tei_reranks_and_compares() {
         json!({ "query": "q", "texts": ["b"], "raw_scores": true }),
     )
     .await;
-    refused(&raw, StatusCode::BAD_REQUEST, "error", "raw_scores");
+    assert_eq!(raw.json, json!([{ "index": 0, "score": 101.0 }]));
     for path in ["/tei/one/similarity", "/tei/one"] {
         let body = json!({ "inputs": { "source_sentence": "four", "sentences": ["four", "a"] } });
         let cosines = post(&front, path, body).await;
@@ -212,6 +245,13 @@ async fn tei_reranks_and_compares() {
     refused(&single, StatusCode::BAD_REQUEST, "error", "a pair of texts");
     let pair = post(&front, "/tei/one/predict", json!({ "inputs": ["a", "bb"] })).await;
     assert_eq!(pair.json, json!([{ "score": 2.0, "label": "LABEL_0" }]));
+    let raw = post(
+        &front,
+        "/tei/one/predict",
+        json!({ "inputs": ["a", "bb"], "raw_scores": true }),
+    )
+    .await;
+    assert_eq!(raw.json, json!([{ "score": 102.0, "label": "LABEL_0" }]));
     let pairs = post(
         &front,
         "/tei/one/predict",
@@ -281,6 +321,91 @@ async fn tei_tells_tokens_and_reads_them_back() {
     }
 }
 
+/// text-embeddings-inference ignores fields that it does not know, and clients send some: LiteLLM
+/// and `rerankers` send `model` and `top_n`.
+#[tokio::test]
+async fn tei_ignores_fields_that_it_does_not_know() {
+    let front = front().await;
+    for (path, body) in [
+        ("/tei/one", json!({ "inputs": "four", "parameters": { "xyzzy": 1 } })),
+        ("/tei/one/embed", json!({ "inputs": "four", "truncate": true })),
+        ("/tei/one/embed_all", json!({ "inputs": "four" })),
+        ("/tei/one/embed_sparse", json!({ "inputs": "four" })),
+        ("/tei/one/rerank", json!({ "query": "q", "texts": ["a"] })),
+        ("/tei/one/predict", json!({ "inputs": ["a", "bb"] })),
+        (
+            "/tei/one/similarity",
+            json!({ "inputs": { "source_sentence": "a", "sentences": ["b"] } }),
+        ),
+        ("/tei/one/tokenize", json!({ "inputs": "a" })),
+        ("/tei/one/decode", json!({ "ids": [7] })),
+    ] {
+        let plain = post(&front, path, body.clone()).await;
+        assert_eq!(plain.status, StatusCode::OK, "{path}: {}", plain.json);
+        let mut more = body;
+        more["model"] = json!("rerankers");
+        more["top_n"] = json!(1);
+        more["xyzzy"] = json!({ "a": [1] });
+        let answered = post(&front, path, more).await;
+        assert_eq!((answered.status, &answered.json), (plain.status, &plain.json), "{path}");
+    }
+}
+
+/// A client of text-embeddings-inference with nothing but a host: Haystack's ranker, `tei-client`.
+#[tokio::test]
+async fn requests_that_name_no_encoder_are_served_by_the_configured_ones() {
+    let config = RoutingConfig {
+        default_encoder: Some("one".to_owned()),
+        default_reranker: Some("one".to_owned()),
+        ..RoutingConfig::default()
+    };
+    let front = routes(&backends_with(stub(), config).await);
+    let embedded = post(&front, "/embed", json!({ "inputs": "four" })).await;
+    assert_eq!(embedded.json, json!([[4.0, 1.0]]));
+    let ranked = post(&front, "/rerank", json!({ "query": "q", "texts": ["a", "bb"] })).await;
+    assert_eq!(ranked.json[0], json!({ "index": 1, "score": 2.0 }));
+    let ranked = post(&front, "/rerank", json!({ "query": "q", "documents": ["a", "bb"] })).await;
+    assert_eq!(ranked.json["results"][0]["index"], 1, "{}", ranked.json);
+    assert_eq!(get(&front, "/info").await.json["model_id"], "one");
+    let other = post(&front, "/tei/org%2Ftwo/embed", json!({ "inputs": "four" })).await;
+    assert_eq!(other.status, StatusCode::NOT_FOUND);
+}
+
+/// vLLM and Infinity serve their reranking at `/rerank`, too.
+#[tokio::test]
+async fn the_path_of_a_ranking_tells_texts_from_documents() {
+    let backends = backends().await;
+    let front = routes(&backends).merge(crate::openai::routes(backends.clone()));
+    let body = json!({ "model": "one", "query": "q", "documents": ["bb", { "text": "dddd" }, "a"], "top_n": 2, "return_documents": true });
+    let due = post(&front, "/v1/rerank", body.clone()).await;
+    assert_eq!(due.status, StatusCode::OK, "{}", due.json);
+    for path in ["/rerank", "/tei/one/rerank", "/rerank?model=one"] {
+        let mut body = body.clone();
+        if path != "/rerank" {
+            // The address names the encoder.
+            body["model"] = json!("of a client");
+        }
+        let answered = post(&front, path, body).await;
+        for key in ["results", "model", "usage", "object"] {
+            assert_eq!(answered.json[key], due.json[key], "{path}: {}", answered.json);
+        }
+    }
+    for (body, field) in [
+        (
+            json!({ "model": "one", "query": "q", "documents": ["a"], "texts": ["a"] }),
+            "documents",
+        ),
+        (json!({ "model": "one", "query": "q" }), "texts"),
+    ] {
+        refused(
+            &post(&front, "/rerank", body).await,
+            StatusCode::BAD_REQUEST,
+            "error",
+            field,
+        );
+    }
+}
+
 /// Sentences to compare use the same path as texts. Fields that concern only vectors are refused
 /// for them.
 #[tokio::test]
@@ -304,7 +429,6 @@ async fn the_hubs_path_tells_texts_from_sentences_to_compare() {
         ),
         (json!({ "inputs": { "source_sentence": "four" } }), "sentences"),
         (json!({ "inputs": 5 }), "source_sentence"),
-        (json!({ "inputs": "a", "xyzzy": 1 }), "xyzzy"),
     ] {
         refused(
             &post(&front, "/tei/one", body).await,

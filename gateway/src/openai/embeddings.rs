@@ -1,7 +1,5 @@
 //! `POST /v1/embeddings`.
 
-use std::fmt;
-
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
@@ -13,10 +11,6 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Input, Output, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::{Fault, off_runtime};
-use serde::{
-    Deserialize, Deserializer,
-    de::{self, IgnoredAny, Unexpected, Visitor},
-};
 
 use super::{
     Backends, Body, Call,
@@ -27,10 +21,11 @@ use super::{
     inputs::{Inputs, bounded_or_none},
     list::{self, EncodingFormat},
     nulls,
+    words::{InputType, TruncationName, one_name},
 };
 use crate::{
     billing,
-    dialects::{Purpose, prompt},
+    dialects::{Purpose, check_lengths, fields::fields, prompt},
     tenant,
 };
 
@@ -43,51 +38,67 @@ const TOKEN_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-token-vec
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The request. `user` is accepted and not used.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Request {
-    /// Absent at Azure's addresses, which contain the model's name.
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    pub(super) model: String,
-    pub(super) input: Inputs,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    encoding_format: EncodingFormat,
-    pub(super) dimensions: Option<u32>,
-    #[serde(default, rename = "user")]
-    _user: Option<String>,
-    /// The name of one of the encoder's prompts.
-    pub(super) prompt_name: Option<String>,
-    /// Handling of a text that is too long; absent: its end is cut.
-    pub(super) truncation: Option<TruncationName>,
-    pub(super) augment: Option<Augment>,
-    /// Names of the results for each text; absent: one dense vector.
-    #[serde(default, deserialize_with = "bounded_or_none")]
-    outputs: Option<Vec<String>>,
-    /// Maximum number of entries of each sparse vector.
-    max_active_dimensions: Option<u32>,
-    /// Voyage: the purpose of the texts. Selects the encoder's own prompt for that purpose.
-    input_type: Option<InputType>,
-    /// Voyage's name for `dimensions`.
-    output_dimension: Option<u32>,
-    /// Voyage: type of the elements.
-    output_dtype: Option<String>,
-    /// Jina's name for `encoding_format`.
-    embedding_type: Option<EncodingFormat>,
-    /// Jina: whether vectors have unit length.
-    normalized: Option<bool>,
-    /// Jina: an adapter of the model.
-    task: Option<IgnoredAny>,
-    /// Jina: one vector for each part of a text that is encoded as a whole.
-    late_chunking: Option<bool>,
-}
-
-/// The purpose of texts, in Voyage's terms.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum InputType {
-    Query,
-    Document,
+fields! {
+    /// A request for vectors.
+    pub(crate) struct Request, rest = refused;
+    read {
+        /// The encoder. Azure's addresses contain it instead.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        pub(super) model: String,
+        /// A text, texts, the token ids of a text, or those of several texts.
+        pub(super) input: Inputs,
+        /// `float` or `base64`.
+        #[serde(default, deserialize_with = "one_name")]
+        encoding_format: Option<EncodingFormat>,
+        /// Matryoshka dimensions.
+        pub(super) dimensions: Option<u32>,
+        /// One of the encoder's prompts.
+        pub(super) prompt_name: Option<String>,
+        /// Handling of a text that is too long: `tail` (the default), `head`, `error`; true and
+        /// false of Voyage.
+        pub(super) truncation: Option<TruncationName>,
+        /// NVIDIA's name for `truncation`: `NONE`, `START`, `END`.
+        truncate: Option<TruncationName>,
+        /// GASE: how vectors are augmented.
+        pub(super) augment: Option<Augment>,
+        /// The results for each text; absent: one dense vector.
+        #[serde(default, deserialize_with = "bounded_or_none")]
+        outputs: Option<Vec<String>>,
+        /// Maximum number of entries of each sparse vector.
+        max_active_dimensions: Option<u32>,
+        /// The purpose of the texts, which selects one of the encoder's prompts: `query`,
+        /// `document` or `passage`. `text` selects none.
+        input_type: Option<InputType>,
+        /// Voyage's name for `dimensions`.
+        output_dimension: Option<u32>,
+        /// Jina's name for `encoding_format`; also a list of one name.
+        #[serde(default, deserialize_with = "one_name")]
+        embedding_type: Option<EncodingFormat>,
+        /// Another name for `encoding_format`, of older clients of Jina.
+        #[serde(default, deserialize_with = "one_name")]
+        encoding_type: Option<EncodingFormat>,
+        /// Jina: whether vectors have unit length.
+        normalized: Option<bool>,
+    }
+    ignored {
+        user, metadata, store, service_tier, safety_identifier, prompt_cache_key, priority, request_id, provider,
+    }
+    harmless {
+        output_dtype: String, |dtype| dtype == "float",
+            "is not `float`, the type of vectors here" => "leave it out; over gRPC, output_dtype gives int8 and ubinary";
+        late_chunking: bool, |is_wanted| !is_wanted,
+            "is not offered: each text has one vector of its own"
+            => "leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token";
+        add_special_tokens: bool, |are_added| *are_added,
+            "is false, but texts are always read with the encoder's special tokens" => "leave it out, or send token ids";
+        modality: String, |modality| modality == "text",
+            "is not `text`, and encoders here read texts" => "leave it out";
+    }
+    length { truncate_prompt_tokens }
+    refused {
+        task: "chooses one of Jina's adapters, but encoders here have no adapters"
+            => "name one of the encoder's prompts with `prompt_name`, or leave it out";
+    }
 }
 
 impl Inputs {
@@ -104,60 +115,11 @@ impl Inputs {
     }
 }
 
-/// Handling of a text that is too long: our names, or Voyage's booleans.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TruncationName(Truncation);
-
-impl<'de> Deserialize<'de> for TruncationName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TruncationVisitor)
-    }
-}
-
-struct TruncationVisitor;
-
-impl Visitor<'_> for TruncationVisitor {
-    type Value = TruncationName;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a truncation: \"error\", \"head\", \"tail\", true or false")
-    }
-
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<TruncationName, E> {
-        let named = Truncation::named(name).ok_or_else(|| E::invalid_value(Unexpected::Str("another name"), &self))?;
-        Ok(TruncationName(named))
-    }
-
-    fn visit_bool<E: de::Error>(self, cut: bool) -> Result<TruncationName, E> {
-        Ok(TruncationName(if cut { Truncation::Tail } else { Truncation::Error }))
-    }
-}
-
 impl Request {
-    /// Refuses unsupported fields that would change the vectors, and maps other servers' field
-    /// names to ours.
+    /// Maps other servers' field names to ours.
     fn settle(&mut self) -> Result<(), ApiError> {
         if self.model.is_empty() {
             return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
-        }
-        if self.task.is_some() {
-            return Err(ApiError::invalid(
-                "task",
-                "chooses one of Jina's adapters, but encoders here have no adapters",
-            )
-            .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"));
-        }
-        if self.late_chunking == Some(true) {
-            return Err(
-                ApiError::invalid("late_chunking", "is not offered: each text has one vector of its own")
-                    .hint("leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token"),
-            );
-        }
-        if let Some(other) = self.output_dtype.as_deref().filter(|dtype| *dtype != "float") {
-            return Err(
-                ApiError::invalid("output_dtype", format!("is `{other}`, and vectors here are `float`"))
-                    .hint("leave it out; over gRPC, output_dtype gives int8 and ubinary"),
-            );
         }
         if let Some(wanted) = self.output_dimension {
             if self.dimensions.is_some_and(|own| own != wanted) {
@@ -168,9 +130,14 @@ impl Request {
             }
             self.dimensions = Some(wanted);
         }
-        if let Some(format) = self.embedding_type {
-            self.encoding_format = format;
+        if self.truncate.is_some() && self.truncation.is_some() {
+            return Err(ApiError::invalid(
+                "truncate",
+                "is given together with `truncation`; give one of the two",
+            ));
         }
+        self.truncation = self.truncation.or(self.truncate);
+        self.encoding_format = self.embedding_type.or(self.encoding_type).or(self.encoding_format);
         if self.input_type.is_some() && self.prompt_name.is_some() {
             return Err(ApiError::invalid(
                 "input_type",
@@ -187,7 +154,8 @@ pub(super) async fn create(
     Body(mut request): Body<Request>,
 ) -> Result<Response, ApiError> {
     request.settle()?;
-    let (model, format) = (request.model.clone(), request.encoding_format);
+    let (model, format) = (request.model.clone(), request.encoding_format.unwrap_or_default());
+    check_lengths(&backends, &model, call.deadline, request.lengths()).await?;
     let augment = request.augment.take();
     if augment.is_some() && backends.augmented.contains_key(&model) {
         return Err(ApiError::invalid(
@@ -217,9 +185,10 @@ pub(super) async fn create(
 
 /// The equivalent gRPC request.
 async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<EncodeRequest, Fault> {
-    let purpose = request.input_type.map(|kind| match kind {
-        InputType::Query => Purpose::Query,
-        InputType::Document => Purpose::Document,
+    let purpose = request.input_type.and_then(|kind| match kind {
+        InputType::Query => Some(Purpose::Query),
+        InputType::Document => Some(Purpose::Document),
+        InputType::Text => None,
     });
     let prompt = match request.prompt_name {
         Some(name) => Some(Prompt::PromptName(name)),

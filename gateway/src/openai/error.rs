@@ -12,37 +12,49 @@ use tonic::{Code, Status};
 /// An error in the format that OpenAI's clients read:
 /// `{"error": {"message", "type", "param", "code"}}`.
 #[derive(Debug)]
-pub(crate) struct ApiError(Fault);
+pub(crate) struct ApiError {
+    fault: Fault,
+    /// Whether the field already has its name in the HTTP request.
+    of_body: bool,
+}
 
 impl ApiError {
     /// Sets the request field that caused the error.
     pub(super) fn at(self, param: &str) -> Self {
-        Self(self.0.field(param))
+        self.fault.field(param).into()
+    }
+
+    /// An error about a field of a body, under its name there.
+    pub(super) fn of_body(fault: Fault) -> Self {
+        Self { fault, of_body: true }
     }
 
     pub(super) fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self(Fault::invalid(param, message))
+        Fault::invalid(param, message).into()
     }
 
     /// The underlying fault, for an answer in another shape.
     pub(crate) fn into_fault(self) -> Fault {
-        self.0
+        self.fault
     }
 
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
-        Self(self.0.hint(hint))
+        Self {
+            fault: self.fault.hint(hint),
+            ..self
+        }
     }
 }
 
 impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
-        Self(fault)
+        Self { fault, of_body: false }
     }
 }
 
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
-        Self(Fault::from_status(&status))
+        Fault::from_status(&status).into()
     }
 }
 
@@ -83,14 +95,17 @@ fn kind(status: u16) -> &'static str {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let fault = self.0.bounded();
+        let fault = self.fault.bounded();
         let status = match fault.code {
             // Over HTTP, a request for something that the encoder cannot do counts as a bad
             // request.
             Code::Unimplemented if fault.field.is_some() => http::StatusCode::BAD_REQUEST,
             _ => fault.http_status(),
         };
-        let field = fault.field.as_deref().map(param);
+        let field = match self.of_body {
+            true => fault.field.clone(),
+            false => fault.field.as_deref().map(param),
+        };
         let mut message = match &field {
             Some(field) => with_subject(field, &fault.message),
             None => fault.message,

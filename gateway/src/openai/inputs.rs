@@ -91,11 +91,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
         let mut all = Vec::new();
+        let too_many = || A::Error::custom(format!("holds more than {MOST} elements; send fewer at once"));
         while let Some(next) = list.next_element()? {
             if all.len() == MOST {
-                return Err(A::Error::custom(format!(
-                    "a list holds more than {MOST} elements; send fewer at once"
-                )));
+                return Err(too_many());
             }
             all.push(next);
         }
@@ -124,7 +123,7 @@ impl<'de> Visitor<'de> for InputsVisitor {
     type Value = Inputs;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an input that is {FORMS}")
+        f.write_str(FORMS)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Inputs, E> {
@@ -136,8 +135,8 @@ impl<'de> Visitor<'de> for InputsVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Inputs, A::Error> {
-        let mixed = || A::Error::custom(format!("input should be {FORMS}; this list holds two kinds"));
-        let too_many = || A::Error::custom(format!("input holds more than {MOST} elements; send fewer at once"));
+        let mixed = || A::Error::custom(format!("should be {FORMS}; this list holds two kinds"));
+        let too_many = || A::Error::custom(format!("holds more than {MOST} elements; send fewer at once"));
         Ok(match list.next_element()? {
             // An empty list has no element to show its kind, so it is a list of no texts.
             None => Inputs::Texts(Vec::new()),
@@ -205,7 +204,7 @@ impl<'de> Visitor<'de> for ElementVisitor {
     }
 
     fn visit_u64<E: Error>(self, token: u64) -> Result<Element, E> {
-        let token = u32::try_from(token).map_err(|_| E::custom(format!("input: {token} is not a token id")))?;
+        let token = u32::try_from(token).map_err(|_| E::custom(format!("is {token}, which is not a token id")))?;
         Ok(Element::Token(token))
     }
 

@@ -69,7 +69,11 @@ fn body<'a>(
     items: impl Iterator<Item = Item<'a>>,
     out: &mut Vec<u8>,
 ) -> serde_json::Result<()> {
-    out.extend_from_slice(br#"{"object":"list","data":["#);
+    out.extend_from_slice(br#"{"object":"list","id":"#);
+    serde_json::to_writer(&mut *out, &id("embd"))?;
+    out.extend_from_slice(br#","created":"#);
+    serde_json::to_writer(&mut *out, &jiff::Timestamp::now().as_second())?;
+    out.extend_from_slice(br#","data":["#);
     for (index, item) in items.enumerate() {
         if index > 0 {
             out.push(b',');
@@ -113,6 +117,11 @@ fn body<'a>(
     }
     out.push(b'}');
     Ok(())
+}
+
+/// The id of an answer. Mistral's clients require one; nothing can be looked up by it.
+pub(super) fn id(kind: &str) -> String {
+    format!("{kind}-{}", uuid::Uuid::new_v4().simple())
 }
 
 fn numbers(vector: &Bytes, format: EncodingFormat, out: &mut Vec<u8>) -> serde_json::Result<()> {

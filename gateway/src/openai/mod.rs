@@ -3,8 +3,7 @@
 //!
 //! OpenAI's own clients can send all their fields and get the answers they read. Additional fields
 //! (`augment`, `outputs`, `prompt_name`, `truncation`) offer what those clients do not know. An
-//! unknown field is refused, because a misspelt one would otherwise change vectors silently. Bodies
-//! must be `application/json`: a page of another origin cannot send that without a CORS preflight.
+//! unknown field is refused, because a misspelt one would otherwise change vectors silently.
 //!
 //! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; `/v1/rerank` follows
 //! Cohere's and Jina's APIs, which agree.
@@ -12,6 +11,7 @@
 mod augment;
 pub(crate) mod augmented_models;
 mod azure;
+mod body;
 mod decimals;
 pub(crate) mod embeddings;
 pub(crate) mod encoded_inputs;
@@ -27,33 +27,36 @@ mod refused;
 pub(crate) mod rerank;
 #[cfg(test)]
 pub(crate) mod tests;
+mod words;
 
 use std::convert::Infallible;
 
 use axum::{
-    body::Bytes,
-    extract::{FromRequest, FromRequestParts, Request},
+    extract::FromRequestParts,
     response::IntoResponse,
     routing::{MethodRouter, get, post},
 };
-use http::{HeaderMap, StatusCode, header, request::Parts};
+use http::request::Parts;
 use isomer_access::Caller;
 use isomer_proto::transform::v1::augmentation_service_client::AugmentationServiceClient;
-use isomer_service_kit::{CallDeadline, Fault, Services, body_fault, off_runtime};
-use serde::de::DeserializeOwned;
+use isomer_service_kit::{CallDeadline, Fault, Services};
 use tokio::time::Instant;
-use tonic::Code;
 
 use augmented_models::AugmentedModels;
+pub(crate) use body::Body;
 pub(crate) use error::ApiError;
 
 use crate::{
     billing,
+    dialects::fields::{Fields, RequestFields},
     proxy::{Servers, missing_variants::VariantQueue},
     rate_limits,
     routing::Router,
     timing,
 };
+
+/// Azure's current addresses, which groq's clients use, too.
+const ALIASES: &[(&str, &str)] = &[("/openai/v1", "/v1"), ("/openai/models", "/v1/models")];
 
 /// The services that these routes call.
 #[derive(Debug, Clone)]
@@ -76,6 +79,7 @@ pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
         .http(routes(backends).layer((rate_limits::shown(), timing::timed(), billing::charged())))
+        .paths(ALIASES, paths())
         .refusals("/v1/", shape)
         .refusals("/openai/", shape)
 }
@@ -87,6 +91,17 @@ fn table() -> Vec<(&'static str, MethodRouter<Backends>)> {
         ("/v1/models", get(models::list)),
         ("/v1/models/{*id}", get(models::get)),
         ("/openai/deployments/{*path}", post(azure::create)),
+    ]
+}
+
+/// The fields of the requests of these routes.
+pub(crate) fn fields() -> Vec<RequestFields> {
+    vec![
+        embeddings::Request::at(
+            "OpenAI, Azure, Voyage, Jina, NVIDIA",
+            &["/v1/embeddings", "/openai/deployments/ID/embeddings"],
+        ),
+        rerank::Request::at("Cohere's version 1, Jina, Voyage, vLLM", &["/v1/rerank"]),
     ]
 }
 
@@ -157,57 +172,4 @@ impl<S: Sync> FromRequestParts<S> for Call {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Self::of(&parts.extensions))
     }
-}
-
-/// Maximum number of bytes of an error about a body.
-const LONGEST_MESSAGE: usize = 500;
-
-/// A request body that is parsed as JSON.
-pub(crate) struct Body<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Body<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        check_media_type(request.headers())?;
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let mut fault = body_fault(&rejection);
-            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                "REQUEST_TOO_LARGE".clone_into(&mut fault.reason);
-            }
-            ApiError::from(fault)
-        })?;
-        let read = off_runtime(bytes.len(), move || serde_json::from_slice(&bytes)).await?;
-        read.map(Self).map_err(|error| unreadable(&error))
-    }
-}
-
-fn unreadable(error: &serde_json::Error) -> ApiError {
-    let mut message = format!("the body cannot be read: {error}");
-    if message.len() > LONGEST_MESSAGE {
-        // The name of an unknown field may be as long as the body.
-        let place = format!("… at line {} column {}", error.line(), error.column());
-        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
-        message.push_str(&place);
-    }
-    ApiError::from(Fault::new(Code::InvalidArgument, "INVALID_JSON", message))
-}
-
-fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let media_type = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
-    }
-    let fault = Fault::new(
-        Code::InvalidArgument,
-        "UNSUPPORTED_MEDIA_TYPE",
-        format!("the body has the media type {media_type:?}; should be application/json"),
-    );
-    Err(ApiError::from(
-        fault.hint("send the header `Content-Type: application/json`"),
-    ))
 }

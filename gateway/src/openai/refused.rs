@@ -243,3 +243,40 @@ async fn elsewhere_a_sentence_says_it() {
         );
     }
 }
+
+/// Azure's current addresses, which groq's clients use, and a slash at the end.
+#[tokio::test]
+async fn azures_current_addresses_are_those_of_openai() {
+    let front = Front::start().await;
+    let body = json!({ "model": "one", "input": "four" }).to_string();
+    for path in [
+        "/v1/embeddings",
+        "/v1/embeddings/",
+        "/openai/v1/embeddings",
+        "/openai/v1/embeddings/?api-version=preview",
+        "/openai/deployments/one/embeddings/",
+    ] {
+        let answer = front.send(Method::POST, path, &[JSON], body.clone()).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["data"][0]["embedding"], json!([4.0, 1.0]), "{path}");
+    }
+    let ranking = json!({ "model": "one", "query": "q", "documents": ["a"] }).to_string();
+    let answer = front.send(Method::POST, "/openai/v1/rerank", &[JSON], ranking).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    for path in ["/v1/models", "/v1/models/", "/openai/v1/models", "/openai/models"] {
+        let answer: Value = front.send(Method::GET, path, &[], "").await.json().await.unwrap();
+        assert_eq!(answer["data"][0]["id"], "one", "{path}");
+    }
+    let one: Value = front
+        .send(Method::GET, "/openai/v1/models/org/two", &[], "")
+        .await
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(one["id"], "org/two");
+    // A base URL without `/v1`.
+    let unknown = front.send(Method::POST, "/embeddings", &[JSON], body).await;
+    assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
+    assert!(unknown.text().await.unwrap().contains("/v1/embeddings"));
+}

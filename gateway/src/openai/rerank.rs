@@ -3,7 +3,7 @@
 use std::fmt;
 
 use axum::extract::State;
-use isomer_proto::encoder::v1::{RerankRequest, RerankResponse};
+use isomer_proto::encoder::v1::{Activation, RerankRequest, RerankResponse};
 use isomer_service_kit::Fault;
 use serde::{
     Deserialize, Deserializer,
@@ -11,35 +11,53 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-use super::{Backends, Body, Call, error::ApiError, nulls};
-use crate::{billing, json::Json};
+use super::{Backends, Body, Call, error::ApiError, list::id, nulls};
+use crate::{
+    billing,
+    dialects::{check_lengths, fields::fields},
+    json::Json,
+};
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Request {
-    model: String,
-    query: String,
-    #[serde(deserialize_with = "super::inputs::bounded")]
-    documents: Vec<Document>,
-    top_n: Option<u32>,
-    /// Voyage's name for `top_n`.
-    top_k: Option<u32>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    return_documents: bool,
-    /// The label to rank by, if the model has several.
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    label: String,
-    /// Voyage: whether a pair that is too long is cut. Only `true` is accepted, because pairs are
-    /// always cut.
-    truncation: Option<bool>,
-    /// Cohere: maximum number of chunks per document. Here a document is one chunk, cut at the
-    /// encoder's length.
-    max_chunks_per_doc: Option<u32>,
+fields! {
+    /// A request to rank documents.
+    pub(super) struct Request, rest = refused;
+    read {
+        /// A cross-encoder.
+        model: String,
+        query: String,
+        /// Texts, or objects with `text`.
+        #[serde(deserialize_with = "super::inputs::bounded")]
+        documents: Vec<Document>,
+        top_n: Option<u32>,
+        /// Voyage's name for `top_n`.
+        top_k: Option<u32>,
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        return_documents: bool,
+        /// The label to rank by, if the model has several.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        label: String,
+        /// Infinity: whether scores are logits; otherwise they have passed through the model's own
+        /// function.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        raw_scores: bool,
+        /// Voyage: whether a pair that is too long is cut. Only `true` is accepted, because pairs
+        /// are always cut.
+        truncation: Option<bool>,
+        /// Cohere: maximum number of chunks per document. Here a document is one chunk, cut at the
+        /// encoder's length.
+        max_chunks_per_doc: Option<u32>,
+    }
+    ignored { user, metadata, priority, request_id, provider }
+    harmless {
+        rank_fields: Vec<String>, |fields| fields.iter().all(|field| field == "text"),
+            "names fields other than `text`, and documents are ranked by their text" => "leave it out";
+    }
+    length { max_tokens_per_doc, truncate_prompt_tokens }
 }
 
 /// A text, or an object with `text`. The object's other fields are dropped.
 #[derive(Debug)]
-pub(super) struct Document(String);
+pub(crate) struct Document(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -53,7 +71,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     type Value = Document;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a document that is a string or an object with `text`")
+        f.write_str("a text or an object with `text`")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Document, E> {
@@ -92,34 +110,75 @@ pub(super) async fn create(
         }
         (one, other) => one.or(other),
     };
-    let voyage = request.top_k.is_some() || request.truncation.is_some();
-    let model = request.model.clone();
-    let documents: Vec<String> = request.documents.into_iter().map(|Document(text)| text).collect();
-    let kept = request.return_documents.then(|| documents.clone());
+    check_lengths(&backends, &request.model, call.deadline, request.lengths()).await?;
+    let is_voyage = request.top_k.is_some() || request.truncation.is_some();
+    let shape = match (request.return_documents, is_voyage) {
+        (with_documents, true) => AnswerShape::Voyage { with_documents },
+        (with_documents, false) => AnswerShape::Cohere { with_documents },
+    };
     let wanted = RerankRequest {
         encoder_id: request.model,
         query: request.query,
-        documents,
+        documents: request.documents.into_iter().map(|Document(text)| text).collect(),
         top_n,
         label: request.label,
+        activation: activation(request.raw_scores).into(),
     };
-    let answer = rank(&backends, &call, wanted).await?;
+    Ok(Json(answered(&backends, &call, wanted, shape).await?))
+}
+
+/// Infinity's `raw_scores`: logits in place of the scores that the model's own function gives.
+pub(crate) fn activation(raw_scores: bool) -> Activation {
+    if raw_scores {
+        Activation::Identity
+    } else {
+        Activation::Unspecified
+    }
+}
+
+/// The form of an answer, and whether it repeats the documents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AnswerShape {
+    Cohere { with_documents: bool },
+    Voyage { with_documents: bool },
+}
+
+/// Documents by relevance, best first, as `/v1/rerank` answers them.
+///
+/// # Errors
+/// Those of [`rank`].
+pub(crate) async fn answered(
+    backends: &Backends,
+    call: &Call,
+    wanted: RerankRequest,
+    shape: AnswerShape,
+) -> Result<Value, Fault> {
+    let (AnswerShape::Cohere { with_documents } | AnswerShape::Voyage { with_documents }) = shape;
+    let is_voyage = matches!(shape, AnswerShape::Voyage { .. });
+    let model = wanted.encoder_id.clone();
+    let kept = with_documents.then(|| wanted.documents.clone());
+    let answer = rank(backends, call, wanted).await?;
     let results = answer.results.iter().map(|result| {
         let mut shown = json!({ "index": result.index, "relevance_score": result.score });
         if let Some(text) = kept.as_ref().and_then(|kept| kept.get(result.index as usize)) {
-            shown["document"] = if voyage { json!(text) } else { json!({ "text": text }) };
+            shown["document"] = if is_voyage {
+                json!(text)
+            } else {
+                json!({ "text": text })
+            };
         }
         shown
     });
     let tokens = answer.usage.unwrap_or_default().tokens;
     // Voyage's clients read the results from another field.
-    let results_are = if voyage { "data" } else { "results" };
-    Ok(Json(json!({
+    let results_are = if is_voyage { "data" } else { "results" };
+    Ok(json!({
+        "id": id("rerank"),
         "object": "list",
         "model": model,
         results_are: results.collect::<Vec<_>>(),
         "usage": { "prompt_tokens": tokens, "total_tokens": tokens },
-    })))
+    }))
 }
 
 /// Ranks documents by relevance and charges the caller.

@@ -9,9 +9,9 @@ use isomer_encoder_client::answer::asks;
 use isomer_proto::{
     common::v1::{ItemError, Usage, VectorSpace},
     encoder::v1::{
-        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
-        RerankResponse, SparseVector, TextTokens, Token, TokenIds, TokenizeRequest, TokenizeResponse, Truncation,
-        input::Input, rerank_response,
+        Activation, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, Output,
+        RerankRequest, RerankResponse, SparseVector, TextTokens, Token, TokenIds, TokenizeRequest, TokenizeResponse,
+        Truncation, input::Input, rerank_response,
     },
     gateway::v1::Provider,
 };
@@ -26,7 +26,7 @@ use tower::ServiceExt;
 use super::{Backends, routes};
 use crate::routing::{self, ConfiguredEncoders, RoutingConfig};
 
-fn stub() -> StubEncoder {
+pub(crate) fn stub() -> StubEncoder {
     let encoder = |id| Encoder {
         dimensions: 2,
         max_tokens: 128,
@@ -158,11 +158,13 @@ fn detokenize(request: &DetokenizeRequest) -> Result<DetokenizeResponse, Status>
 }
 
 fn rerank(request: RerankRequest) -> RerankResponse {
+    let is_raw = request.activation() == Activation::Identity;
     let mut results: Vec<rerank_response::Result> = (0..)
         .zip(&request.documents)
         .map(|(index, document)| rerank_response::Result {
             index,
-            score: document.len() as f32,
+            // A logit is a hundred more than the model's own score, and a sigmoid changes nothing.
+            score: document.len() as f32 + if is_raw { 100.0 } else { 0.0 },
             ..rerank_response::Result::default()
         })
         .collect();
@@ -174,10 +176,10 @@ fn rerank(request: RerankRequest) -> RerankResponse {
     }
 }
 
-async fn router(fixed: Vec<ConfiguredEncoders>) -> routing::Router {
+async fn router(fixed: Vec<ConfiguredEncoders>, config: RoutingConfig) -> routing::Router {
     let (_providers, none) = watch::channel(Vec::new().into());
     let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
-    routing::Router::new(RoutingConfig::default(), None, fixed, none, refuse).await
+    routing::Router::new(config, None, fixed, none, refuse).await
 }
 
 async fn front() -> Router {
@@ -189,13 +191,17 @@ pub(crate) async fn backends() -> Backends {
 }
 
 pub(crate) async fn backends_over(stub: StubEncoder) -> Backends {
+    backends_with(stub, RoutingConfig::default()).await
+}
+
+pub(crate) async fn backends_with(stub: StubEncoder, config: RoutingConfig) -> Backends {
     let fixed = ConfiguredEncoders {
         name: "stub".to_owned(),
         backend: Arc::new(IsomerBackend::over(stub.channel().await, 1 << 20)),
         remote: false,
     };
     Backends {
-        router: router(vec![fixed]).await,
+        router: router(vec![fixed], config).await,
         augmentation: None,
         augmented: Arc::default(),
         variants: None,
@@ -354,7 +360,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             json!({"model": "one", "input": {"text": "a"}}),
             400,
             "invalid_request_error",
-            json!(null),
+            json!("input"),
             "invalid_json",
             "a list of strings",
         ),
@@ -362,15 +368,15 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             json!({"model": "one", "input": "a", "dimension": 3}),
             400,
             "invalid_request_error",
-            json!(null),
+            json!("dimension"),
             "invalid_json",
-            "unknown field `dimension`",
+            "`dimensions`",
         ),
         (
             json!({"model": "one", "input": "a", "encoding_format": "hex"}),
             400,
             "invalid_request_error",
-            json!(null),
+            json!("encoding_format"),
             "invalid_json",
             "hex",
         ),
@@ -428,13 +434,256 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             assert_eq!(answered.headers[header::RETRY_AFTER], "2");
         }
     }
-    let plain = Request::post("/v1/embeddings").header(header::CONTENT_TYPE, "text/plain");
-    let answered = send(
-        &front,
-        plain.body(Body::from(r#"{"model": "one", "input": "a"}"#)).unwrap(),
+}
+
+/// curl sends a form's media type by default, and LiteLLM sends none to Voyage. A page of another
+/// origin can do so without a preflight, but a browser adds its origin.
+#[tokio::test]
+async fn a_body_without_a_media_type_is_read_if_it_is_an_object_and_no_page_sent_it() {
+    let front = front().await;
+    const BODY: &str = r#" {"model": "one", "input": "a"}"#;
+    const FORM: &str = "application/x-www-form-urlencoded";
+    let page = Some("http://localhost:3000");
+    for (media_type, origin, body, status) in [
+        (None, None, BODY, 200),
+        (Some(FORM), None, BODY, 200),
+        (Some("application/json"), page, BODY, 200),
+        (None, page, BODY, 415),
+        (Some(FORM), page, BODY, 415),
+        (Some(FORM), None, "model=one&input=a", 415),
+        (None, None, "", 415),
+        (Some("text/plain"), None, BODY, 415),
+        (Some("multipart/form-data"), None, BODY, 415),
+    ] {
+        let headers = [(header::CONTENT_TYPE, media_type), (header::ORIGIN, origin)];
+        let headers = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let request = headers.fold(Request::post("/v1/embeddings"), |request, (name, value)| {
+            request.header(name, value)
+        });
+        let answered = send(&front, request.body(Body::from(body)).unwrap()).await;
+        assert_eq!(answered.status.as_u16(), status, "{media_type:?} {origin:?} {body}");
+    }
+}
+
+/// Names that serde knows, as a client reads them.
+#[tokio::test]
+async fn a_wrong_value_names_its_field_and_both_types_in_words() {
+    let front = front().await;
+    let whole = "should be a whole number from 0 to 4294967295, found ";
+    for (path, field, value, param, words) in [
+        (
+            "/v1/embeddings",
+            "dimensions",
+            json!("64"),
+            "dimensions",
+            format!("{whole}a text"),
+        ),
+        (
+            "/v1/embeddings",
+            "dimensions",
+            json!(64.5),
+            "dimensions",
+            format!("{whole}the number 64.5"),
+        ),
+        (
+            "/v1/embeddings",
+            "dimensions",
+            json!(-1),
+            "dimensions",
+            format!("{whole}the number -1"),
+        ),
+        (
+            "/v1/embeddings",
+            "dimensions",
+            json!(true),
+            "dimensions",
+            format!("{whole}true"),
+        ),
+        (
+            "/v1/embeddings",
+            "encoding_format",
+            json!(5),
+            "encoding_format",
+            "a text".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "input_type",
+            json!(5),
+            "input_type",
+            "should be a text".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "prompt_name",
+            json!([1]),
+            "prompt_name",
+            "should be a text, found a list".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "normalized",
+            json!("yes"),
+            "normalized",
+            "true or false, found a text".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "input",
+            json!(["a", 5]),
+            "input",
+            "holds two kinds".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "input",
+            json!([[1], [-1]]),
+            "input[1][0]",
+            whole.trim_end().to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "outputs",
+            json!(["a", {}]),
+            "outputs[1]",
+            "found an object".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "augment",
+            json!({ "transformations": 5 }),
+            "augment.transformations",
+            "a list".to_owned(),
+        ),
+        (
+            "/v1/embeddings",
+            "augment",
+            json!({}),
+            "augment.transformations",
+            "is missing".to_owned(),
+        ),
+        ("/v1/embeddings", "imput", json!("a"), "imput", "`input`".to_owned()),
+        ("/v1/embeddings", "inputs", json!("a"), "inputs", "`input`".to_owned()),
+        (
+            "/v1/rerank",
+            "documents",
+            json!(["a", 5]),
+            "documents[1]",
+            "a text or an object with `text`".to_owned(),
+        ),
+        (
+            "/v1/rerank",
+            "documents",
+            json!([{ "title": "a" }]),
+            "documents[0].text",
+            "is missing".to_owned(),
+        ),
+    ] {
+        let mut body = match path {
+            "/v1/rerank" => json!({ "model": "one", "query": "q", "documents": ["a"] }),
+            _ => json!({ "model": "one", "input": "a" }),
+        };
+        body[field] = value;
+        let answered = post(&front, path, body.clone()).await;
+        let error = &answered.json["error"];
+        assert_eq!(
+            (answered.status.as_u16(), &error["param"], &error["code"]),
+            (400, &json!(param), &json!("invalid_json")),
+            "{body}: {error}"
+        );
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&words), "{body}: {message}");
+        assert!(!message.contains("u32") && !message.contains("line 1"), "{message}");
+    }
+    let missing = post(&front, "/v1/embeddings", json!({ "model": "one" })).await;
+    assert_eq!(missing.json["error"]["param"], "input", "{}", missing.json);
+    let cut = Request::post("/v1/embeddings").header(header::CONTENT_TYPE, "application/json");
+    let cut = send(&front, cut.body(Body::from(r#"{"model": "one", "input": "#)).unwrap()).await;
+    let error = &cut.json["error"];
+    assert_eq!(
+        (&error["param"], &error["code"]),
+        (&json!(null), &json!("invalid_json"))
+    );
+}
+
+/// Fields that today's clients send by default: of OpenAI, Mistral, LlamaIndex's Jina, NVIDIA,
+/// Azure's inference, Infinity and vLLM.
+#[tokio::test]
+async fn fields_of_other_clients_are_read_or_change_nothing() {
+    let front = front().await;
+    let ask = async |fields: &Value| {
+        let mut body = json!({ "model": "one", "input": "longer than twenty characters" });
+        body.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        post(&front, "/v1/embeddings", body).await
+    };
+    let plain = ask(&json!({})).await;
+    for fields in [
+        json!({ "encoding_type": "float" }),
+        json!({ "embedding_type": ["float"], "late_chunking": false }),
+        json!({ "truncate": "END" }),
+        json!({ "truncate": "START", "input_type": "passage" }),
+        json!({ "input_type": "text" }),
+        json!({ "metadata": { "a": 1 }, "store": false, "service_tier": "auto", "safety_identifier": "x" }),
+        json!({ "prompt_cache_key": "x", "priority": 0, "request_id": "x", "provider": {}, "user": 5 }),
+        json!({ "truncate_prompt_tokens": null, "add_special_tokens": true, "modality": "text" }),
+        json!({ "truncate_prompt_tokens": 128, "output_dtype": "float" }),
+    ] {
+        let answered = ask(&fields).await;
+        assert_eq!(answered.status, StatusCode::OK, "{fields}: {}", answered.json);
+        assert_eq!(answered.json["data"], plain.json["data"], "{fields}");
+    }
+    let base64 = ask(&json!({ "encoding_format": "base64" })).await;
+    for fields in [
+        json!({ "encoding_type": "base64" }),
+        json!({ "embedding_type": ["base64"] }),
+    ] {
+        assert_eq!(ask(&fields).await.json["data"], base64.json["data"], "{fields}");
+    }
+    for (fields, param) in [
+        (json!({ "truncate": "NONE" }), "input[0]"),
+        (json!({ "truncate": "none" }), "truncate"),
+        (json!({ "truncate": "END", "truncation": "tail" }), "truncate"),
+        (json!({ "input_type": "classification" }), "input_type"),
+        (json!({ "embedding_type": [] }), "embedding_type"),
+        (json!({ "embedding_type": ["float", "base64"] }), "embedding_type"),
+        (json!({ "truncate_prompt_tokens": 127 }), "truncate_prompt_tokens"),
+        (json!({ "add_special_tokens": false }), "add_special_tokens"),
+        (json!({ "modality": "image" }), "modality"),
+        (json!({ "late_chunking": true }), "late_chunking"),
+        (json!({ "output_dtype": "int8" }), "output_dtype"),
+        (json!({ "task": "retrieval.query" }), "task"),
+    ] {
+        let answered = ask(&fields).await;
+        assert_eq!(
+            (answered.status.as_u16(), &answered.json["error"]["param"]),
+            (400, &json!(param)),
+            "{fields}: {}",
+            answered.json
+        );
+    }
+}
+
+#[tokio::test]
+async fn answers_have_an_id_of_their_own() {
+    let front = front().await;
+    let ask = async |path: &str, body: Value| post(&front, path, body).await.json;
+    let body = json!({ "model": "one", "input": "a" });
+    let (one, two) = (
+        ask("/v1/embeddings", body.clone()).await,
+        ask("/v1/embeddings", body).await,
+    );
+    let ranked = ask(
+        "/v1/rerank",
+        json!({ "model": "one", "query": "q", "documents": ["a"] }),
     )
     .await;
-    assert_eq!(answered.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    for (answered, kind) in [(&one, "embd-"), (&two, "embd-"), (&ranked, "rerank-")] {
+        assert!(answered["id"].as_str().unwrap().starts_with(kind), "{answered}");
+    }
+    assert_ne!(one["id"], two["id"]);
+    assert!(one["created"].as_u64().unwrap() > 1_700_000_000, "{one}");
 }
 
 #[tokio::test]
@@ -449,12 +698,15 @@ async fn azures_addresses_name_the_encoder_and_answer_alike() {
             body.as_object_mut().unwrap().remove("model");
         }
         let answered = post(&front, path, body).await;
-        assert_eq!((answered.status, &answered.json), (StatusCode::OK, &due.json));
+        assert_eq!(answered.status, StatusCode::OK);
+        for key in ["object", "data", "model", "usage"] {
+            assert_eq!(answered.json[key], due.json[key], "{key}");
+        }
         assert_eq!(answered.headers["isomer-vector-space"], "abc");
     }
     for (path, body, status, code, word) in [
         (path, json!({"input": "a", "imput": "b"}), 400, "invalid_json", "imput"),
-        (path, json!("a"), 400, "invalid_json", "expected struct Request"),
+        (path, json!("a"), 400, "invalid_json", "an object"),
         (path, json!({"input": []}), 400, "invalid_argument", "at least one text"),
         (
             "/openai/deployments/none/embeddings",
@@ -552,7 +804,7 @@ async fn documents_are_reranked_as_cohere_and_jina_answer() {
 #[tokio::test]
 async fn a_gateway_without_encoders_says_so() {
     let front = routes(Backends {
-        router: router(Vec::new()).await,
+        router: router(Vec::new(), RoutingConfig::default()).await,
         augmentation: None,
         augmented: Arc::default(),
         variants: None,

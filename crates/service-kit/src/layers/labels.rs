@@ -128,6 +128,11 @@ impl Labels {
         }
     }
 
+    /// Whether a path is that of a described rpc.
+    pub(crate) fn is_rpc(&self, path: &str) -> bool {
+        self.methods.contains_key(path)
+    }
+
     /// Names of an HTTP request: the declared route, never the requested path.
     pub(crate) fn http<B>(request: &Request<B>) -> Label {
         let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);

@@ -38,6 +38,7 @@ use crate::{
     limits::Gate,
     metric_names,
     refusals::{Refusals, Shape},
+    request_id,
     versions::{self, ClientVersion},
     wrap::Next,
 };
@@ -100,6 +101,11 @@ pub(crate) async fn around(state: Arc<ServerContext>, request: Request, next: Ne
     let traced = RequestSpan::new(&label, &request, is_grpc, state.via);
     let span = traced.span().clone();
     let mut record = Record::start(label.clone(), state.via.name(), traced);
+    let named = !is_grpc && !label.probe && state.via == Via::Network;
+    let id = named.then(|| request_id::of(request.headers())).flatten();
+    if let Some(id) = &id {
+        span.in_scope(|| tracing::debug!(request_id = id.to_str().unwrap_or_default(), "arrived"));
+    }
 
     let memory = request.extensions().get::<Reservation>().cloned();
     // Probes must be answered however busy the server is, and must not keep the server open when it
@@ -161,6 +167,9 @@ pub(crate) async fn around(state: Arc<ServerContext>, request: Request, next: Ne
         },
     };
     let mut response = response;
+    if let Some(id) = id {
+        response.headers_mut().insert(request_id::HEADER, id);
+    }
     if state.via == Via::Network {
         set_server_timing(&mut response, began.elapsed());
     }

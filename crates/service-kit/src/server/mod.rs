@@ -17,10 +17,12 @@ mod handover {
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use axum::{extract::Request, response::Response};
 use axum_server::{
     Handle, Server,
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
+use http::{Version, header};
 use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
     server::conn::auto::Builder,
@@ -39,8 +41,10 @@ use crate::{
     files,
     layers::{OverTls, Via},
     limits::LimitsConfig,
+    refusals::plain_refusal,
     tls::{Renewal, Role, TlsConfig},
     wire,
+    wrap::{Next, wrap},
 };
 
 /// How long a client may take to send a request's headers over HTTP/1.1, including the idle time
@@ -224,7 +228,7 @@ pub async fn serve(
         Some(_) => assembled.router.layer(axum::Extension(OverTls)),
         None => assembled.router,
     };
-    let app = router.into_make_service();
+    let app = router.layer(wrap(one_host)).into_make_service();
     let renewing = renew(tls.clone());
     let serving = async {
         let server = Server::from_listener(port).handle(handle);
@@ -250,6 +254,17 @@ pub async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// RFC 9112, section 3.2: a request of HTTP/1.1 has one `Host`. With two, a proxy and this server
+/// could choose different ones.
+async fn one_host(request: Request, next: Next) -> Response {
+    let count = request.headers().get_all(header::HOST).iter().count();
+    if request.version() != Version::HTTP_11 || count == 1 {
+        return next.run(request).await;
+    }
+    let message = format!("is given {count} times, should be given once in a request of HTTP/1.1");
+    plain_refusal(Fault::invalid("host", message))
 }
 
 /// Checks for renewed TLS files, which new connections then use.

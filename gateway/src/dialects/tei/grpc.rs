@@ -228,7 +228,7 @@ impl Tei {
         context: &Context,
         request: tei::PredictPairRequest,
     ) -> Result<tei::PredictResponse, Fault> {
-        rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
+        rank::check(direction(request.truncation_direction)?)?;
         let pair: [String; 2] = request.inputs.try_into().map_err(|texts: Vec<String>| {
             Fault::invalid(
                 "inputs",
@@ -238,6 +238,7 @@ impl Tei {
         let read = chars(&pair);
         let id = context.encoder(&self.0, Capability::Rerank).await?;
         let encoder = self.0.router.get(&id, context.call.deadline).await?;
+        let pair = (pair, request.raw_scores);
         let (labels, answer) = rank::labels(&self.0, &encoder, &context.call, pair).await?;
         let prediction = |label: rank::LabelScore| tei::Prediction {
             score: label.score,
@@ -250,12 +251,13 @@ impl Tei {
     }
 
     async fn rank(&self, context: &Context, request: tei::RerankRequest) -> Result<tei::RerankResponse, Fault> {
-        rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
+        rank::check(direction(request.truncation_direction)?)?;
         let read = chars(request.texts.iter().chain([&request.query]));
         let wanted = RerankRequest {
             encoder_id: context.encoder(&self.0, Capability::Rerank).await?,
             query: request.query,
             documents: request.texts,
+            activation: rank::activation(request.raw_scores).into(),
             ..RerankRequest::default()
         };
         let (ranked, usage) = rank::ranked(&self.0, &context.call, wanted, request.return_text).await?;

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use super::{
+    fields::{Fields, RequestFields, fields},
     model,
     numbers::Numbers,
     refusal::{Dialect, DialectError},
@@ -119,6 +120,19 @@ pub(super) fn table() -> Vec<super::Route> {
     ]
 }
 
+pub(super) fn fields() -> Vec<RequestFields> {
+    const API: &str = "text-embeddings-inference";
+    vec![
+        Embed::at(API, &["/embed", "/embed_all", "/embed_sparse"]),
+        Hub::at(API, &["/"]),
+        Similarity::at(API, &["/similarity"]),
+        rank::Rank::at(API, &["/rerank"]),
+        rank::Predict::at(API, &["/predict"]),
+        tokens::Tokenize::at(API, &["/tokenize"]),
+        tokens::Decode::at(API, &["/decode"]),
+    ]
+}
+
 /// The model in the address, if there is one.
 #[derive(Debug, Clone)]
 struct PathModel(Option<String>);
@@ -148,7 +162,7 @@ impl PathModel {
     async fn or_only(&self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
         match &self.0 {
             Some(path_model) => Ok(path_model.clone()),
-            None => model::only(&backends.router, capability).await,
+            None => model::unnamed(&backends.router, capability).await,
         }
     }
 }
@@ -171,17 +185,25 @@ fn truncation(truncate: bool, direction: Direction) -> Truncation {
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Embed {
-    inputs: Inputs,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncate: bool,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncation_direction: Direction,
-    normalize: Option<bool>,
-    prompt_name: Option<String>,
-    dimensions: Option<u32>,
+fields! {
+    /// A request for vectors.
+    struct Embed, rest = ignored;
+    read {
+        /// A text, texts, the token ids of a text, or those of several texts.
+        inputs: Inputs,
+        /// Whether a text that is too long is cut; otherwise it is refused.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        truncate: bool,
+        /// `Right` (the default) or `Left`.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        truncation_direction: Direction,
+        /// Whether vectors have unit length; by default they have. Refused by `/embed_all` and
+        /// `/embed_sparse`.
+        normalize: Option<bool>,
+        prompt_name: Option<String>,
+        /// Matryoshka dimensions. Refused by `/embed_sparse`.
+        dimensions: Option<u32>,
+    }
 }
 
 impl Embed {
@@ -272,16 +294,19 @@ async fn embed_sparse(
     Ok(Json(vectors.map(|vector| entries(vector).collect()).collect()))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Similarity {
-    inputs: SimilarityInputs,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    parameters: SimilarityParameters,
+fields! {
+    /// A request to compare a sentence with others.
+    struct Similarity, rest = ignored;
+    read {
+        /// `source_sentence` and `sentences`.
+        inputs: SimilarityInputs,
+        /// `truncate`, `truncation_direction`, `prompt_name`.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        parameters: SimilarityParameters,
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SimilarityParameters {
     #[serde(default, deserialize_with = "nulls::or_default")]
     truncate: bool,
@@ -291,7 +316,6 @@ struct SimilarityParameters {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SimilarityInputs {
     source_sentence: String,
     #[serde(deserialize_with = "bounded")]
@@ -352,23 +376,25 @@ async fn cosines(
     Ok(Json(cosines))
 }
 
-/// The hub client's request to the server's root path: texts to embed, or sentences to compare.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Hub {
-    inputs: HubInputs,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    parameters: HubParameters,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncate: bool,
-    truncation_direction: Option<Direction>,
-    normalize: Option<bool>,
-    prompt_name: Option<String>,
-    dimensions: Option<u32>,
+fields! {
+    /// The hub client's request to the server's root path: texts to embed, or sentences to compare.
+    struct Hub, rest = ignored;
+    read {
+        /// A text, texts, token ids, or an object with `source_sentence` and `sentences`.
+        inputs: HubInputs,
+        /// The fields below.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        parameters: HubParameters,
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        truncate: bool,
+        truncation_direction: Option<Direction>,
+        normalize: Option<bool>,
+        prompt_name: Option<String>,
+        dimensions: Option<u32>,
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct HubParameters {
     #[serde(default, deserialize_with = "nulls::or_default")]
     truncate: bool,
@@ -392,7 +418,7 @@ impl<'de> Deserialize<'de> for HubInputs {
             type Value = HubInputs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("inputs that are a text, texts, or an object with `source_sentence` and `sentences`")
+                f.write_str("a text, texts, or an object with `source_sentence` and `sentences`")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HubInputs, A::Error> {
@@ -478,9 +504,9 @@ async fn hub(
 async fn described(backends: &Backends, path_model: PathModel, call: &Call) -> Result<Encoder, Fault> {
     let id = match path_model.0 {
         Some(id) => id,
-        None => match model::only(&backends.router, Capability::Dense).await {
+        None => match model::unnamed(&backends.router, Capability::Dense).await {
             Ok(id) => id,
-            Err(fault) => model::only(&backends.router, Capability::Rerank)
+            Err(fault) => model::unnamed(&backends.router, Capability::Rerank)
                 .await
                 .map_err(|_| fault)?,
         },
@@ -524,11 +550,72 @@ fn kind(encoder: &Encoder) -> Value {
             .collect();
         return json!({ "reranker": { "id2label": by_id, "label2id": by_label } });
     }
-    let pooling = encoder.vector_space.as_ref().map_or("", |space| space.pooling.as_str());
-    json!({ "embedding": { "pooling": pooling } })
+    match pooling(encoder) {
+        Some(pooling) => json!({ "embedding": { "pooling": pooling } }),
+        None => {
+            tracing::debug!(
+                encoder = encoder.id,
+                "/info omits a pooling that text-embeddings-inference does not have"
+            );
+            json!({ "embedding": {} })
+        }
+    }
+}
+
+/// text-embeddings-inference's name for an encoder's pooling, which its clients validate. `None`
+/// if it has none for this pooling.
+fn pooling(encoder: &Encoder) -> Option<&'static str> {
+    let has = |capability| encoder.capabilities().any(|own| own == capability);
+    if has(Capability::Sparse) && !has(Capability::Dense) {
+        return Some("splade");
+    }
+    let steps = encoder.vector_space.as_ref()?.pooling.split('>');
+    steps.into_iter().find_map(|step| match step {
+        "mean" => Some("mean"),
+        "cls" => Some("cls"),
+        "lasttoken" => Some("last_token"),
+        _ => None,
+    })
 }
 
 /// Whether this server answers; `/readyz` also checks the services behind it.
 async fn health() -> &'static str {
     ""
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::common::v1::VectorSpace;
+
+    use super::*;
+
+    #[test]
+    fn poolings_have_the_names_of_text_embeddings_inference() {
+        let of = |pipeline: &str| {
+            pooling(&Encoder {
+                vector_space: Some(VectorSpace {
+                    pooling: pipeline.to_owned(),
+                    ..VectorSpace::default()
+                }),
+                ..Encoder::default()
+            })
+        };
+        for (pipeline, expected) in [
+            ("mean>normalize", Some("mean")),
+            ("bf16-linear>cls", Some("cls")),
+            ("lasttoken>normalize", Some("last_token")),
+            ("int8-8x7>mean>dense", Some("mean")),
+            ("max", None),
+            ("cls+mean>normalize", None),
+            ("", None),
+        ] {
+            assert_eq!(of(pipeline), expected, "{pipeline}");
+        }
+        let sparse = Encoder {
+            capabilities: vec![Capability::Sparse.into()],
+            ..Encoder::default()
+        };
+        assert_eq!(pooling(&sparse), Some("splade"));
+        assert_eq!(kind(&Encoder::default()), json!({ "embedding": {} }));
+    }
 }

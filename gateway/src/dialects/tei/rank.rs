@@ -2,10 +2,13 @@
 
 use std::fmt;
 
-use axum::extract::State;
+use axum::{
+    extract::State,
+    response::{IntoResponse, Response},
+};
 use isomer_proto::{
     common::v1::Usage,
-    encoder::v1::{Capability, Encoder, RerankRequest, RerankResponse},
+    encoder::v1::{Activation, Capability, Encoder, RerankRequest, RerankResponse},
 };
 use isomer_service_kit::Fault;
 use serde::{
@@ -13,28 +16,47 @@ use serde::{
     de::{self, IgnoredAny, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
-use super::{ApiResult, Direction, PathModel};
+use super::{ApiResult, Direction, PathModel, Tei};
 use crate::{
-    dialects::refusal::DialectError,
+    dialects::{fields::fields, refusal::DialectError},
     json::Json,
-    openai::{ApiError, Backends, Body, Call, inputs::bounded, nulls, rerank},
+    openai::{
+        ApiError, Backends, Body, Call,
+        inputs::{bounded, bounded_or_none},
+        nulls,
+        rerank::{self, AnswerShape, Document},
+    },
 };
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Rank {
-    query: String,
-    #[serde(deserialize_with = "bounded")]
-    texts: Vec<String>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    raw_scores: bool,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    return_text: bool,
-    /// Ignored: pairs that are too long are always cut, the longer side first.
-    #[serde(default, rename = "truncate")]
-    _truncate: Option<bool>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncation_direction: Direction,
+fields! {
+    /// A request to rank texts; with `documents` in place of `texts`, in the shape of `/v1/rerank`,
+    /// which vLLM and Infinity serve at this path.
+    pub(super) struct Rank, rest = ignored;
+    read {
+        query: String,
+        #[serde(default, deserialize_with = "bounded_or_none")]
+        texts: Option<Vec<String>>,
+        /// Whether scores are logits; otherwise they have passed through a sigmoid.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        raw_scores: bool,
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        return_text: bool,
+        /// `Right`. `Left` is refused: pairs are cut on the right.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        truncation_direction: Direction,
+        /// In place of `texts`: texts, or objects with `text`. The answer has the shape of
+        /// `/v1/rerank`.
+        #[serde(default, deserialize_with = "bounded_or_none")]
+        documents: Option<Vec<Document>>,
+        /// With `documents`: the encoder, unless the address names one.
+        model: Option<String>,
+        /// With `documents`: the number of results.
+        top_n: Option<u32>,
+        /// With `documents`: whether results repeat their documents.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        return_documents: bool,
+    }
+    ignored { truncate }
 }
 
 #[derive(Debug, Serialize)]
@@ -45,12 +67,17 @@ pub(super) struct RerankRow {
     pub(super) score: f32,
 }
 
-/// Checks whether pairs can be scored in this way.
-pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault> {
+/// text-embeddings-inference's scores: those of a sigmoid whatever the model names, or logits.
+pub(crate) fn activation(raw_scores: bool) -> Activation {
     if raw_scores {
-        let message = "is true, but scores here have passed through the model's own activation function";
-        return Err(Fault::invalid("raw_scores", message).hint("leave it out"));
+        Activation::Identity
+    } else {
+        Activation::Sigmoid
     }
+}
+
+/// Checks whether pairs can be cut in this way.
+pub(super) fn check(direction: Direction) -> Result<(), Fault> {
     match direction {
         Direction::Right => Ok(()),
         Direction::Left => Err(Fault::invalid(
@@ -65,17 +92,42 @@ pub(super) async fn rerank(
     model: PathModel,
     call: Call,
     body: Result<Body<Rank>, ApiError>,
-) -> ApiResult<Vec<RerankRow>> {
+) -> Result<Response, DialectError<Tei>> {
     let Body(request) = body?;
-    check(request.raw_scores, request.truncation_direction)?;
+    check(request.truncation_direction)?;
+    if let Some(documents) = request.documents {
+        if request.texts.is_some() {
+            return Err(DialectError::invalid(
+                "documents",
+                "is given together with `texts`; give one of the two",
+            ));
+        }
+        let model = PathModel(model.0.or(request.model));
+        let wanted = RerankRequest {
+            encoder_id: model.or_only(&backends, Capability::Rerank).await?,
+            query: request.query,
+            documents: documents.into_iter().map(|Document(text)| text).collect(),
+            top_n: request.top_n,
+            activation: rerank::activation(request.raw_scores).into(),
+            ..RerankRequest::default()
+        };
+        let shape = AnswerShape::Cohere {
+            with_documents: request.return_documents,
+        };
+        return Ok(Json(rerank::answered(&backends, &call, wanted, shape).await?).into_response());
+    }
+    let texts = request
+        .texts
+        .ok_or_else(|| DialectError::invalid("texts", "is missing"))?;
     let wanted = RerankRequest {
         encoder_id: model.or_only(&backends, Capability::Rerank).await?,
         query: request.query,
-        documents: request.texts,
+        documents: texts,
+        activation: activation(request.raw_scores).into(),
         ..RerankRequest::default()
     };
     let (ranked, _) = ranked(&backends, &call, wanted, request.return_text).await?;
-    Ok(Json(ranked))
+    Ok(Json(ranked).into_response())
 }
 
 /// Documents by relevance, with the usage. Their texts are included if `return_text` is set.
@@ -119,7 +171,7 @@ impl<'de> Visitor<'de> for ClassifiedVisitor {
     type Value = PredictInputs;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("inputs that are a pair of texts, or a list of pairs")
+        f.write_str("a pair of texts, or a list of pairs")
     }
 
     fn visit_str<E: de::Error>(self, _: &str) -> Result<PredictInputs, E> {
@@ -138,7 +190,7 @@ impl<'de> Visitor<'de> for ClassifiedVisitor {
         }
         let pair = |element| match element {
             Element::Pair(pair) => Ok(pair),
-            Element::Text(_) => Err(de::Error::custom(format!("inputs {FORMS}; this list holds both"))),
+            Element::Text(_) => Err(de::Error::custom(format!("{FORMS}; this list holds both"))),
         };
         elements
             .into_iter()
@@ -184,16 +236,20 @@ impl<'de> Deserialize<'de> for Element {
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Predict {
-    inputs: PredictInputs,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    raw_scores: bool,
-    #[serde(default, rename = "truncate")]
-    _truncate: Option<bool>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncation_direction: Direction,
+fields! {
+    /// A request for the labels of pairs of texts.
+    pub(super) struct Predict, rest = ignored;
+    read {
+        /// A pair of texts, or a list of pairs.
+        inputs: PredictInputs,
+        /// Whether scores are logits; otherwise a sigmoid of one label, or the softmax of several.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        raw_scores: bool,
+        /// `Right`. `Left` is refused: pairs are cut on the right.
+        #[serde(default, deserialize_with = "nulls::or_default")]
+        truncation_direction: Direction,
+    }
+    ignored { truncate }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -216,7 +272,7 @@ pub(super) async fn predict(
     body: Result<Body<Predict>, ApiError>,
 ) -> ApiResult<PredictAnswer> {
     let Body(request) = body?;
-    check(request.raw_scores, request.truncation_direction)?;
+    check(request.truncation_direction)?;
     let several = matches!(request.inputs, PredictInputs::Pairs(_));
     let pairs = match request.inputs {
         PredictInputs::One => Vec::new(),
@@ -231,7 +287,7 @@ pub(super) async fn predict(
     let encoder = backends.router.get(&id, call.deadline).await?;
     let mut all = Vec::with_capacity(pairs.len());
     for pair in pairs {
-        all.push(labels(&backends, &encoder, &call, pair).await?.0);
+        all.push(labels(&backends, &encoder, &call, (pair, request.raw_scores)).await?.0);
     }
     Ok(Json(if several {
         PredictAnswer::Many(all)
@@ -241,11 +297,12 @@ pub(super) async fn predict(
 }
 
 /// The labels of a pair of texts with their scores, best first, and the answer that contains them.
+/// Scores are logits if `raw_scores` is set; otherwise a sigmoid of one, or the softmax of several.
 pub(super) async fn labels(
     backends: &Backends,
     encoder: &Encoder,
     call: &Call,
-    [query, document]: [String; 2],
+    ([query, document], raw_scores): ([String; 2], bool),
 ) -> Result<(Vec<LabelScore>, RerankResponse), Fault> {
     let label = encoder.labels.first().cloned().unwrap_or_default();
     let several = encoder.labels.len() > 1;
@@ -255,6 +312,7 @@ pub(super) async fn labels(
         documents: vec![document],
         top_n: None,
         label: if several { label.clone() } else { String::new() },
+        activation: activation(raw_scores || several).into(),
     };
     let answer = rerank::rank(backends, call, wanted).await?;
     let result = answer.results.first();
@@ -266,7 +324,11 @@ pub(super) async fn labels(
             label,
         }]
     } else {
-        let scores = softmax(&result.label_scores).into_iter().zip(&answer.labels);
+        let scores = match raw_scores {
+            true => result.label_scores.clone(),
+            false => softmax(&result.label_scores),
+        };
+        let scores = scores.into_iter().zip(&answer.labels);
         let labelled = |(score, label): (f32, &String)| LabelScore {
             score,
             label: label.clone(),

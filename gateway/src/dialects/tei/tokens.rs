@@ -4,11 +4,11 @@ use axum::extract::State;
 use isomer_proto::encoder::v1::{
     Capability, DetokenizeRequest, Token, TokenIds, TokenizeRequest, tokenize_request::Prompt,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{ApiResult, PathModel};
 use crate::{
-    dialects::refusal::DialectError,
+    dialects::{fields::fields, refusal::DialectError},
     json::Json,
     openai::{ApiError, Backends, Body, Call, inputs::Inputs},
 };
@@ -18,13 +18,16 @@ fn yes() -> bool {
     true
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Tokenize {
-    inputs: Inputs,
-    #[serde(default = "yes")]
-    add_special_tokens: bool,
-    prompt_name: Option<String>,
+fields! {
+    /// A request for the tokens of texts.
+    pub(super) struct Tokenize, rest = ignored;
+    read {
+        /// A text or texts.
+        inputs: Inputs,
+        #[serde(default = "yes")]
+        add_special_tokens: bool,
+        prompt_name: Option<String>,
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -68,12 +71,15 @@ pub(super) async fn tokenize(
     Ok(Json(answer.texts.into_iter().map(|text| rows(text.tokens)).collect()))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Decode {
-    ids: Inputs,
-    #[serde(default = "yes")]
-    skip_special_tokens: bool,
+fields! {
+    /// A request for the texts of tokens.
+    pub(super) struct Decode, rest = ignored;
+    read {
+        /// The token ids of a text, or those of several texts.
+        ids: Inputs,
+        #[serde(default = "yes")]
+        skip_special_tokens: bool,
+    }
 }
 
 pub(super) async fn decode(

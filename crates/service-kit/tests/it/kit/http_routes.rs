@@ -1,8 +1,13 @@
 use axum::{
     Router,
+    extract::Path,
     routing::{get, post},
 };
 use isomer_service_kit::{LimitsConfig, server::ServerConfig};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::support::{self, ScriptedEncoder, TestServer, http, services};
 
@@ -97,4 +102,78 @@ async fn a_body_beyond_the_limit_and_a_panic_are_answered() {
     assert_eq!(send(4097).await.unwrap().status(), 413);
     assert_eq!(http().get(running.url("/panic")).send().await.unwrap().status(), 500);
     assert_eq!(send(1).await.unwrap().text().await.unwrap(), "x");
+}
+
+#[tokio::test]
+async fn a_path_is_served_with_a_slash_at_the_end_and_under_its_alias() {
+    let routes = Router::new().route("/v1/things/{id}", get(|Path(id): Path<String>| async { id }));
+    let services = services(&ScriptedEncoder::default()).http(routes);
+    let services = services.paths(&[("/other/v1", "/v1")], vec!["/v1/things/{id}", "/v1/words"]);
+    let running = TestServer::start(services, ServerConfig::default()).await;
+    let get = async |path: &str| http().get(running.url(path)).send().await.unwrap();
+    for path in [
+        "/v1/things/7",
+        "/v1/things/7/",
+        "/other/v1/things/7",
+        "/other/v1/things/7/?x=/",
+    ] {
+        assert_eq!(get(path).await.text().await.unwrap(), "7", "{path}");
+    }
+    let unknown = get("/words").await;
+    assert_eq!(unknown.status(), 404);
+    assert!(unknown.text().await.unwrap().contains("/v1/words"));
+}
+
+#[tokio::test]
+async fn another_method_than_post_for_an_rpc_is_answered_with_405() {
+    let running = start(Router::new()).await;
+    let path = "/isomer.encoder.v1.EncoderService/ListEncoders";
+    let answer = http().get(running.url(path)).send().await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["allow"]),
+        (405, &"POST".parse().unwrap())
+    );
+    let none = http()
+        .get(running.url("/isomer.encoder.v1.EncoderService/None"))
+        .send()
+        .await;
+    assert_eq!(none.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn an_answer_has_the_id_of_its_request() {
+    let running = start(Router::new().route("/thing", get(|| async { "thing" }))).await;
+    let ask = async |path: &str, id: Option<&str>| {
+        let request = http().get(running.url(path));
+        let request = id
+            .into_iter()
+            .fold(request, |request, id| request.header("x-request-id", id));
+        let answer = request.send().await.unwrap();
+        answer.headers().get("x-request-id").cloned()
+    };
+    assert_eq!(ask("/thing", Some("mine")).await.unwrap(), "mine");
+    assert_eq!(ask("/unknown", Some("mine")).await.unwrap(), "mine");
+    assert_eq!(ask("/thing", None).await.unwrap().len(), 32);
+    assert_ne!(ask("/thing", None).await, ask("/thing", None).await);
+    // Probes are not looked up by anyone.
+    assert_eq!(ask("/healthz", None).await, None);
+}
+
+/// RFC 9112, section 3.2.
+#[tokio::test]
+async fn a_request_of_http_1_1_has_one_host() {
+    let running = start(Router::new().route("/thing", get(|| async { "thing" }))).await;
+    for (version, hosts, status) in [
+        ("1.1", "Host: x\r\n", "200"),
+        ("1.1", "", "400"),
+        ("1.1", "Host: x\r\nHost: y\r\n", "400"),
+        ("1.0", "", "200"),
+    ] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let request = format!("GET /thing HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{request}: {answer}");
+    }
 }
