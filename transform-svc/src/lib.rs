@@ -36,6 +36,7 @@ pub mod prompt;
 pub mod rules;
 pub mod seed;
 pub mod service;
+mod word_lists;
 pub mod words;
 
 use std::future::Future;

@@ -4,7 +4,7 @@ use isomer_service_kit::{metric_name, metric_names::Metric};
 
 /// Bytes of cached texts deleted to make room for others.
 pub(crate) const CACHE_EVICTED: &str = metric_name!("transform", "cache_evicted_bytes", "total");
-/// Lines of the cache that could not be read.
+/// Entries of the cache that were damaged.
 pub(crate) const CACHE_CORRUPT: &str = metric_name!("transform", "cache_corrupt_lines", "total");
 /// Times that a generator was found overloaded and got fewer requests at once, by `generator`.
 pub(crate) const CUTS: &str = metric_name!("transform", "generator_cuts", "total");
@@ -20,6 +20,8 @@ pub(crate) const CALLS: &str = metric_name!("transform", "generator_calls", "tot
 pub(crate) const HEDGES: &str = metric_name!("transform", "generator_hedges", "total");
 /// Calls repeated after a failure.
 pub(crate) const RETRIES: &str = metric_name!("transform", "generator_retries", "total");
+/// Answers that ended for a reason that is not known.
+pub(crate) const UNKNOWN_FINISH: &str = metric_name!("transform", "generator_unknown_finish_reasons", "total");
 /// Time that a request for augmented vectors took.
 pub(crate) const AUGMENTED: &str = metric_name!("transform", "augmented", "seconds");
 /// Texts encoded with their variants, by `mode` and by which of their `variants` were there (`all`,
@@ -37,7 +39,7 @@ pub(crate) const RATINGS: &str = metric_name!("transform", "ratings", "total");
 /// Every metric of this crate.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(CACHE_EVICTED, "Bytes of cached texts deleted to make room for others."),
-    Metric::counter(CACHE_CORRUPT, "Lines of the cache that could not be read."),
+    Metric::counter(CACHE_CORRUPT, "Entries of the cache that were damaged."),
     Metric::counter(
         CUTS,
         "Times that a generator was found overloaded and got fewer requests at once, by generator.",
@@ -60,6 +62,7 @@ pub(crate) const ALL: &[Metric] = &[
     Metric::counter(CALLS, "Calls to generators."),
     Metric::counter(HEDGES, "Second calls made because the first was slow, by end."),
     Metric::counter(RETRIES, "Calls repeated after a failure."),
+    Metric::counter(UNKNOWN_FINISH, "Answers that ended for a reason that is not known."),
     Metric::counter(
         AUGMENTED_TEXTS,
         "Texts encoded with their variants, by mode and by which of their variants were there (all, some or none).",

@@ -1,9 +1,10 @@
 //! The error checks on a generated text, as pure functions: HTEB's ten error types (HTEB, appendix
 //! A.2), and answers that are not a rewrite (`answers`).
 //!
-//! Several checks may fire on one text. [`Check::GeneratorError`] and [`Check::Filtered`] are never
-//! found here; they are set when a generator returned no text. [`Check::TooFew`] and
-//! [`Check::Duplicate`] apply to sets of texts ([`crate::distractors`]).
+//! Several checks may fire on one text. [`Check::GeneratorError`], [`Check::Filtered`],
+//! [`Check::ToolCall`] and [`Check::PromptCut`] are never found here; they are set when a generator
+//! returned no usable text. [`Check::TooFew`] and [`Check::Duplicate`] apply to sets of texts
+//! ([`crate::distractors`]).
 //!
 //! The paper does not define how words are counted; ours are those of [`crate::words`], so that
 //! Chinese texts have more than one. Keywords (not part of HTEB) may have less than 20 % of the
@@ -78,7 +79,8 @@ pub fn run_with_language(
         Check::Note => of_answer(answers::has_note),
         Check::Garbled => of_answer(answers::is_garbled),
         Check::Placeholder => of_answer(answers::has_placeholder),
-        Check::Unspecified | Check::GeneratorError | Check::TooFew | Check::Duplicate | Check::Filtered => false,
+        Check::Unspecified | Check::GeneratorError | Check::TooFew | Check::Duplicate => false,
+        Check::Filtered | Check::ToolCall | Check::PromptCut => false,
     };
     Check::all().filter(|check| holds(*check)).collect()
 }

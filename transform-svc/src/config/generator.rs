@@ -8,6 +8,8 @@ use isomer_service_kit::config::{ConfigError, Secret};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::parameters::{ParametersConfig, Structured};
+
 /// Environment variable of the key where none is named.
 const DEFAULT_KEY: &str = "OPENAI_API_KEY";
 
@@ -32,6 +34,12 @@ pub struct GeneratorConfig {
     /// Base URL of the server up to and including its version, e.g. `http://localhost:8000/v1`. Not
     /// for local ones.
     pub url: Option<String>,
+    /// Parameters of the requests to a server that refuses some of OpenAI's. Not for local ones.
+    pub parameters: ParametersConfig,
+    /// Whether the server is asked for JSON with the text in a field of it (`response_format`):
+    /// `off`; `auto`, where the server accepts it; or `json_schema`, always. Texts of another
+    /// setting are generated again. Not for local ones.
+    pub structured: Structured,
     /// Part of the name under which generated texts are stored. Change it when the server gets
     /// another model under the same name, and texts are generated again. Not for local ones.
     pub revision: String,
@@ -212,6 +220,8 @@ impl Default for GeneratorConfig {
             kind: GeneratorKind::Openai,
             model: String::new(),
             url: None,
+            parameters: ParametersConfig::default(),
+            structured: Structured::Off,
             revision: String::new(),
             api_key: Secret::default(),
             api_key_env: None,
@@ -358,6 +368,7 @@ impl GeneratorConfig {
         if let Hedge::Seconds(seconds) = self.hedge {
             positive("hedge", seconds)?;
         }
+        self.parameters.check()?;
         self.budget.check()?;
         self.check_fleet()?;
         if !(1..=20).contains(&self.max_tries) {
@@ -419,6 +430,19 @@ impl GeneratorConfig {
             return Err(ConfigError::new(
                 "fleet",
                 "a local generator runs in each process by itself",
+                "remove it, or set kind = \"openai\"",
+            ));
+        }
+        let is_plain = self.parameters == ParametersConfig::default() && self.structured == Structured::Off;
+        if self.kind == GeneratorKind::Local && !is_plain {
+            let field = if self.structured == Structured::Off {
+                "parameters"
+            } else {
+                "structured"
+            };
+            return Err(ConfigError::new(
+                field,
+                "a local generator takes every parameter and writes plain text",
                 "remove it, or set kind = \"openai\"",
             ));
         }

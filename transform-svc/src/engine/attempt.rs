@@ -1,10 +1,7 @@
 //! The attempts on one text. Each attempt is one call, or two calls if the second uses the output
 //! of the first.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use isomer_transformations::AnswerForm;
 
@@ -14,6 +11,7 @@ use super::{
     generation::{EntryFields, generation},
     inflight::{CallContext, GenerationResult, Inflight, ProduceError, generator_calls},
     plan::Step,
+    version::of_version,
 };
 use crate::{
     cache::{Cache, Key, KeyParts},
@@ -29,7 +27,7 @@ use crate::{
 
 /// After an answer was cut off, the maximum length of the next attempt is multiplied by this
 /// factor, up to a limit.
-pub(super) const PATIENCE: u32 = 4;
+pub(crate) const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
 
 /// The data that all attempts of a request share.
@@ -252,9 +250,14 @@ pub(super) fn max_tokens(plan: &Plan, purpose: Purpose, text: &str, patience: u3
 /// `tokens` times the patience, if the request sets no limit of its own.
 pub(super) fn patient(plan: &Plan, tokens: u32, patience: u32) -> u32 {
     match plan.max_tokens {
-        None if patience > 1 => tokens.saturating_mul(patience).min(MAX_REASONING_TOKENS),
+        None if patience > 1 => with_room(tokens, patience),
         _ => tokens,
     }
+}
+
+/// Maximum number of tokens after answers were cut off.
+pub(crate) fn with_room(tokens: u32, patience: u32) -> u32 {
+    tokens.saturating_mul(patience).min(MAX_REASONING_TOKENS)
 }
 
 impl AttemptContext<'_> {
@@ -311,32 +314,8 @@ impl AttemptContext<'_> {
             sampling,
         };
         let identity = self.generator.identity().cache_key.as_str();
-        let (key, found) = self.produce_as(call, identity, plan.access).await;
-        let (Some(version), Ok(stored)) = (&plan.version, &found) else {
-            return (key, found);
-        };
-        if stored.fresh {
-            return (key, found);
-        }
-        let calls = AtomicU64::new(0);
-        let asked = version.get_or_try_init(|| async {
-            let fresh = self.produce_as(call, identity, CacheAccess::Bypass).await.1?;
-            calls.store(fresh.usage.generator_calls, Ordering::Relaxed);
-            Ok(fresh.entry.fingerprint)
-        });
-        let (key, found) = match asked.await {
-            Ok(version) if *version == stored.entry.fingerprint => (key, found),
-            Ok(version) => {
-                let generator = format!("{identity}#version={version}");
-                self.produce_as(call, &generator, plan.access).await
-            }
-            Err(error) => (key, Err(error)),
-        };
-        let with_calls = |mut produced: GenerationResult| {
-            produced.usage.generator_calls += calls.into_inner();
-            produced
-        };
-        (key, found.map(with_calls))
+        let produce = |generator: String, access| async move { self.produce_as(call, &generator, access).await };
+        of_version(&plan.version, identity, plan.access, produce).await
     }
 
     /// Like `produce`, for this name of the generator and this use of the caches.
@@ -362,6 +341,7 @@ impl AttemptContext<'_> {
             top_k: plan.top_k,
             max_tokens,
             seed: sampling.seed,
+            is_one_text: purpose.answer() != AnswerForm::List,
         };
         let seedless = sampling.temperature == 0.0 && self.generator.greedy_ignores_seed();
         // The key covers the question, not its purpose: a translation is the same whether it is the

@@ -36,7 +36,7 @@ pub(super) async fn until_all_cuts(
         let (mut texts, mut fresh) = (Vec::new(), false);
         for _ in 0..cuts {
             let reply = engine
-                .ask(Question {
+                .ask(&Question {
                     generator,
                     kind: "continuation/raw",
                     content: text.clone(),
@@ -47,6 +47,7 @@ pub(super) async fn until_all_cuts(
                     max_tokens: stride,
                     seed,
                     access: plan.access,
+                    version: &plan.version,
                     caller: &plan.caller,
                     priority: plan.priority,
                 })

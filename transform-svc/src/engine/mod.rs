@@ -12,15 +12,16 @@ mod plan;
 mod question;
 mod result;
 mod task;
+mod version;
 
 use std::{num::NonZero, path::Path, sync::Arc, thread};
 
 use futures::stream::{self, Stream, StreamExt};
+use isomer_disk_cache::Hourly;
 use isomer_models::Resolver;
 use isomer_outbound::shared_limits::SharedLimits;
 use isomer_proto::{ProtoEnum, transform::v1 as proto};
 use isomer_retention::{Hold, Holder};
-use isomer_segment_log::Hourly;
 use isomer_transformations::Mechanism;
 
 use crate::{
@@ -33,6 +34,7 @@ use crate::{
     prompt::Prompts,
     rules::{Rule, Subject},
 };
+pub(crate) use attempt::{PATIENCE, with_room};
 pub(crate) use cache_access::Dispatch;
 pub use cache_access::{CacheAccess, Caller};
 pub(crate) use estimate::{Amount, Estimate};
@@ -43,6 +45,7 @@ pub(crate) use plan::{TransformationRequest, joined, read_language};
 pub(crate) use question::Question;
 pub use result::{Call, Cost, Failure, JobResult, MadeTexts, Outcome, Provenance};
 use task::{computed, in_own_task};
+pub(crate) use version::{CurrentVersion, current_version};
 
 /// Texts processed at once if no generator limits them. They are bound by the cores: more threads
 /// would delay every other call.
@@ -70,12 +73,7 @@ impl Engine {
             config.cache_bounds(),
         )?);
         let aging = Cache::expire_hourly(&cache)?;
-        let stats = cache.stats();
-        tracing::debug!(
-            entries = stats.entries,
-            corrupt_lines = stats.corrupt_lines,
-            "opened the cache of transformations"
-        );
+        tracing::debug!(entries = cache.stats()?.entries, "opened the cache of transformations");
         let registry = Registry::new(config.clone(), resolver);
         Ok(Self {
             config,

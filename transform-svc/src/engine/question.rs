@@ -8,10 +8,11 @@ use isomer_proto::common::v1::Usage;
 use isomer_service_kit::{Fault, priority::Priority};
 
 use super::{
-    CacheAccess, Engine,
+    CacheAccess, CurrentVersion, Engine,
     cache_access::{Caller, Dispatch},
     generation::{EntryFields, generation},
-    inflight::{CallContext, ProduceError, generator_calls},
+    inflight::{CallContext, GenerationResult, ProduceError, generator_calls},
+    version::of_version,
 };
 use crate::{
     cache::{Key, KeyParts},
@@ -42,6 +43,8 @@ pub(crate) struct Question<'a> {
     pub(crate) seed: u64,
     /// How the caches are used.
     pub(crate) access: CacheAccess,
+    /// How stored answers of other versions of the model are used.
+    pub(crate) version: &'a CurrentVersion,
     /// The caller that the question belongs to.
     pub(crate) caller: &'a Caller,
     /// The priority of the question among waiting calls.
@@ -55,6 +58,10 @@ pub(crate) struct Reply {
     pub(crate) key: Key,
     /// The text as the generator returned it, or the error.
     pub(crate) text: Result<String, GeneratorError>,
+    /// Whether the text is incomplete.
+    pub(crate) is_cut: bool,
+    /// The version of the model that the server named; empty if it named none.
+    pub(crate) fingerprint: String,
     /// Whether the answer was generated now and is counted for this request.
     pub(crate) fresh: bool,
     /// Calls made to the generator now, and their tokens.
@@ -66,53 +73,19 @@ pub(crate) struct Reply {
 impl Engine {
     /// Calls the generator, unless the answer is in the cache or in flight. Only a failure of the
     /// cache is an error here.
-    pub(crate) async fn ask(&self, question: Question<'_>) -> Result<Reply, TransformError> {
-        let top_p = 1.0;
-        let seedless = question.temperature == 0.0 && question.generator.greedy_ignores_seed();
-        let parts = KeyParts {
-            text: &question.content,
-            transformation: question.kind,
-            language: "",
-            prompt: question.prompt_digest,
-            generator: &question.generator.identity().cache_key,
-            temperature: question.temperature,
-            top_p,
-            max_tokens: question.max_tokens,
-            seed: (!seedless).then_some(question.seed),
-            tenant: question.caller.scope(),
-        };
-        let (key, made) = (parts.key(), parts.made());
-        let fields = EntryFields {
-            source: question.content,
-            kind: question.kind.to_owned(),
-            prompt: question.prompt,
-            language: String::new(),
-            made,
-            dispatch: question.caller.dispatch.as_ref().map(Dispatch::id),
-        };
-        let make = |urgency| {
-            generation(Arc::clone(question.generator), fields, urgency, move |_| Request {
-                messages: question.messages,
-                temperature: question.temperature,
-                top_p,
-                top_k: None,
-                max_tokens: question.max_tokens,
-                seed: question.seed,
-            })
-        };
-        let context = CallContext {
-            location: question.generator.location(),
-            access: question.access,
-            caller: question.caller,
-            priority: question.priority,
-        };
-        let produced = self.inflight.produce(key, &self.cache, context, make).await;
+    pub(crate) async fn ask(&self, question: &Question<'_>) -> Result<Reply, TransformError> {
+        let identity = question.generator.identity().cache_key.as_str();
+        let produce =
+            |generator: String, access| async move { self.produce_answer(question, &generator, access).await };
+        let (key, produced) = of_version(question.version, identity, question.access, produce).await;
         match produced {
             Ok(produced) => Ok(Reply {
                 key,
                 fresh: produced.fresh,
                 usage: produced.usage,
                 text: Ok(produced.entry.output),
+                is_cut: produced.entry.cut,
+                fingerprint: produced.entry.fingerprint,
                 waited: produced.waited,
             }),
             Err(ProduceError::Cache(error)) => Err(TransformError::SharedCache(error)),
@@ -120,10 +93,63 @@ impl Engine {
                 key,
                 usage: generator_calls(if fresh { error.calls() } else { 0 }),
                 text: Err(error),
+                is_cut: false,
+                fingerprint: String::new(),
                 fresh,
                 waited,
             }),
         }
+    }
+
+    /// The answer for this name of the generator and this use of the caches.
+    async fn produce_answer(
+        &self,
+        question: &Question<'_>,
+        generator: &str,
+        access: CacheAccess,
+    ) -> (Key, Result<GenerationResult, ProduceError>) {
+        let top_p = 1.0;
+        let seedless = question.temperature == 0.0 && question.generator.greedy_ignores_seed();
+        let parts = KeyParts {
+            text: &question.content,
+            transformation: question.kind,
+            language: "",
+            prompt: question.prompt_digest,
+            generator,
+            temperature: question.temperature,
+            top_p,
+            max_tokens: question.max_tokens,
+            seed: (!seedless).then_some(question.seed),
+            tenant: question.caller.scope(),
+        };
+        let (key, made) = (parts.key(), parts.made());
+        let make = |urgency| {
+            let fields = EntryFields {
+                source: question.content.clone(),
+                kind: question.kind.to_owned(),
+                prompt: question.prompt.clone(),
+                language: String::new(),
+                made,
+                dispatch: question.caller.dispatch.as_ref().map(Dispatch::id),
+            };
+            let request = Request {
+                messages: question.messages.clone(),
+                temperature: question.temperature,
+                top_p,
+                top_k: None,
+                max_tokens: question.max_tokens,
+                seed: question.seed,
+                is_one_text: false,
+            };
+            generation(Arc::clone(question.generator), fields, urgency, move |_| request)
+        };
+        let context = CallContext {
+            location: question.generator.location(),
+            access,
+            caller: question.caller,
+            priority: question.priority,
+        };
+        (key, self.inflight.produce(key, &self.cache, context, make).await)
     }
 
     /// The generator with this id; an empty id selects the default. For `none`, the error says that

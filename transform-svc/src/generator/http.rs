@@ -24,10 +24,15 @@ use tracing::{Dispatch, dispatcher, instrument::WithSubscriber};
 
 use super::{
     Request,
+    notices::Notices,
     parameters::{OmittedParameters, Parameter},
-    wire::{self, Reply, WithheldText},
+    reply::{Reply, WithheldText},
+    wire,
 };
-use crate::checks::Check;
+use crate::{
+    checks::Check,
+    config::{GeneratorConfig, Structured},
+};
 
 /// Maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
@@ -70,6 +75,17 @@ pub(super) enum CallError {
     /// The server's filter or the model withholds the text.
     #[error("{reason}")]
     Withheld { check: Check, reason: String },
+    /// The server read fewer tokens than the prompt has.
+    #[error(
+        "the server read {reported} tokens of a prompt of about {estimated}, so it cut the text: raise num_ctx (Ollama), \
+         --ctx-size (llama.cpp) or --max-model-len (vLLM)"
+    )]
+    PromptCut {
+        reported: u64,
+        estimated: u64,
+        /// Whether another call with the same prompt showed the same.
+        is_confirmed: bool,
+    },
     /// A parameter that the server refuses, and that later calls omit.
     #[error("the server refuses the parameter {}", .0.name())]
     Unsupported(Parameter),
@@ -111,6 +127,7 @@ impl CallError {
             Self::PermitLost => "permit_lost".into(),
             Self::Malformed(_) => "malformed_answer".into(),
             Self::Withheld { .. } => "withheld".into(),
+            Self::PromptCut { .. } => "prompt_cut".into(),
             Self::Unsupported(_) => "unsupported_parameter".into(),
             Self::Busy { status, .. } | Self::Refused { status, .. } | Self::Rejected { status, .. } => {
                 status.to_string().into()
@@ -190,17 +207,23 @@ pub(super) struct Server {
     client: reqwest::Client,
     base: String,
     key: SecretSource,
-    /// Parameters that the server has refused so far.
+    structured: Structured,
+    /// Parameters that the configuration omits, and those that the server has refused so far.
     omitted: Mutex<OmittedParameters>,
+    notices: Notices,
 }
 
 impl Server {
-    pub(super) fn new(client: reqwest::Client, base: String, key: SecretSource) -> Self {
+    pub(super) fn new(client: reqwest::Client, base: String, config: &GeneratorConfig) -> Self {
+        let unstructured = (config.structured == Structured::Off).then_some(Parameter::ResponseFormat);
+        let omitted = config.parameters.omitted().into_iter().chain(unstructured);
         Self {
             client,
             base,
-            key,
-            omitted: Mutex::default(),
+            key: config.key(),
+            structured: config.structured,
+            omitted: Mutex::new(omitted.collect()),
+            notices: Notices::default(),
         }
     }
 
@@ -216,7 +239,8 @@ impl Server {
         else {
             return error;
         };
-        if sent.has(*parameter) {
+        let is_required = *parameter == Parameter::ResponseFormat && self.structured == Structured::JsonSchema;
+        if is_required || sent.has(*parameter) {
             return error;
         }
         let mut omitted = self.omitted.lock();
@@ -273,7 +297,7 @@ impl Server {
             }
         };
         // async-openai logs responses that it cannot read. They may contain the key and texts.
-        let reply: Reply = reply
+        let mut reply: Reply = reply
             .with_subscriber(Dispatch::none())
             .await
             .map_err(|error| of_client(error, &key))
@@ -281,17 +305,21 @@ impl Server {
         if let Some(error) = reply.error() {
             return Err(self.without(of_body(error, &key), omitted));
         }
+        if request.is_one_text && !omitted.has(Parameter::ResponseFormat) {
+            reply.unpack();
+        }
         if let Some(WithheldText { check, reason }) = reply.withheld() {
             let reason = presentable(&reason, &key);
             return Err(CallError::Withheld { check, reason });
         }
         if let Some(problem) = reply.problem() {
-            return Err(CallError::Malformed(problem.into()));
+            return Err(CallError::Malformed(presentable(&problem, &key)));
         }
         if reply.texts().any(|text| shows(text, &key)) {
             // Otherwise the key would be stored in the cache.
             return Err(CallError::Malformed("its text repeats the key".into()));
         }
+        self.notices.log(&self.base, &reply, &key);
         Ok(reply)
     }
 }

@@ -2,13 +2,21 @@
 
 mod adaptive_limit;
 mod budget;
+mod digest;
+mod endpoint;
+mod finish;
 mod http;
 mod latency;
 mod local;
+mod notices;
 mod openai;
 mod outage;
 mod parameters;
+mod prompt_limit;
 pub mod registry;
+mod reply;
+mod structured;
+mod usage;
 mod wire;
 
 use std::{
@@ -61,6 +69,8 @@ pub struct Request {
     pub max_tokens: u32,
     /// Seed of the sampling.
     pub seed: u64,
+    /// Whether the answer is one text, which a server may put into JSON.
+    pub is_one_text: bool,
 }
 
 impl Request {

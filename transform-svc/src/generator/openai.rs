@@ -2,14 +2,15 @@
 //! are sent to `/chat/completions`. A text to continue ([`crate::prompt::Role::Text`]) is sent to
 //! `/completions`, which applies no chat template.
 //!
-//! async-openai implements the protocol ([`super::wire`]). The only retry policy is the one here:
-//! [`super::http`] replaces async-openai's transport, which also retries. These errors are retried,
-//! with exponential backoff or after the time in `Retry-After`: no connection, a broken one, a
-//! timeout, 408, 409, 425, 429, 5xx, a response that is not a completion. A parameter that the
-//! server refuses by name is omitted from the retry and from all later calls. These errors are not
-//! retried: 401, 402, 403, 404 and a spent quota (they end the request), a text that a filter or
-//! the model withholds, and any other status (they end the text). An error with status 200 is
-//! treated according to its code.
+//! async-openai implements the protocol ([`super::wire`], [`super::reply`]). The only retry policy
+//! is the one here: [`super::http`] replaces async-openai's transport, which also retries. These
+//! errors are retried, with exponential backoff or after the time in `Retry-After`: no connection,
+//! a broken one, a timeout, 408, 409, 425, 429, 5xx, a response that is not a completion. A
+//! parameter that the server refuses by name is omitted from the retry and from all later calls.
+//! These errors are not retried: 401, 402, 403, 404 and a spent quota (they end the request), a
+//! text that a filter or the model withholds, and any other status (they end the text). An error
+//! with status 200 is treated according to its code. A prompt that the server seems to have cut is
+//! sent once more ([`super::prompt_limit`]).
 //!
 //! A server that fails on every call ends the request after at most 20 calls ([`super::outage`]).
 //!
@@ -29,8 +30,6 @@ use std::{
 use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
 use isomer_outbound::{
-    client,
-    guard::{AddressGuard, Resolver},
     rate_limiter::{RateLimiter, TurnError},
     shared_limits::{self, SharedLimit, SharedLimits, Spending},
 };
@@ -43,13 +42,16 @@ use tracing::Instrument;
 
 use super::{
     AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Prices, Request, Turn,
+    endpoint::Endpoint,
     http::{CallError, Server},
     latency::Latency,
     operation,
     outage::Outage,
-    wire::Reply,
+    prompt_limit::{PromptFinding, PromptLimit},
+    reply::{Reply, Usage},
+    usage::{completion, estimated_prompt, tokens},
 };
-use crate::{config::GeneratorConfig, error::TransformError, words};
+use crate::{checks::Check, config::GeneratorConfig, error::TransformError};
 
 /// Maximum pause of the backoff.
 const MAX_DELAY: Duration = Duration::from_secs(20);
@@ -69,6 +71,7 @@ pub(super) struct OpenAi {
     fleet: Option<Arc<dyn SharedLimit>>,
     latency: Latency,
     outage: Outage,
+    prompt_limit: PromptLimit,
     provider: Provider,
 }
 
@@ -94,79 +97,46 @@ impl std::fmt::Display for TryError {
 }
 
 impl OpenAi {
-    /// Creates a client; nothing is called yet. With a guard, the client calls only addresses that
-    /// the guard allows. With `limits`, it obeys the limits of all processes of a fleet.
+    /// Creates a client; nothing is called yet. `digest`: digest of the model, if the server names
+    /// one. With `limits`, it obeys the limits of all processes of a fleet.
     pub(super) fn new(
-        id: String,
-        config: &GeneratorConfig,
-        guard: Option<AddressGuard>,
+        endpoint: &Endpoint,
+        digest: Option<&str>,
         limits: Option<&dyn SharedLimits>,
     ) -> Result<Self, TransformError> {
-        let config = &match limits {
-            Some(_) => config.clone(),
-            None => config.alone(),
-        };
-        let (model, url) = (&config.model, config.url.as_deref().unwrap_or_default());
-        let base = url.trim_end_matches('/').to_owned();
-        let refused = |message: String, hint: &str| TransformError::Refused {
-            id: id.clone(),
-            message,
-            hint: hint.into(),
-        };
-        let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
-        let key = config.key();
+        let (id, config) = (&endpoint.id, &endpoint.config);
+        let url = endpoint.url()?;
         // The key is checked now rather than at the first text; each request reads it again.
-        key.read().map_err(|missing| refused(missing.message, missing.hint))?;
-        let mut builder = client::builder();
-        if let Some(guard) = guard {
-            if let Some(host) = place.host() {
-                // A literal IP address never reaches the resolver, so the guard checks it here.
-                guard.check_literal(&host).map_err(|fault| {
-                    refused(
-                        fault.message,
-                        "name a server at a public address, or have transform.addresses allow this one",
-                    )
-                })?;
-            }
-            builder = client::guarded(builder, Resolver { guard, host: None });
-        }
-        let http = builder
-            .connect_timeout(config.connect_timeout())
-            .timeout(config.timeout())
-            .build()
-            .map_err(|error| {
-                refused(
-                    format!("no HTTP client can be made: {error}"),
-                    "check the TLS certificates of this machine",
-                )
-            })?;
+        config
+            .key()
+            .read()
+            .map_err(|missing| endpoint.refused(missing.message, missing.hint))?;
         let limiter = RateLimiter::new(config.rates(), LONGEST_TURN)
-            .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
+            .map_err(|bad| endpoint.refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         let identity = Identity {
             id: id.clone(),
+            // A digest of weights stands for a model in this process.
             digest: String::new(),
-            cache_key: match config.revision.as_str() {
-                "" => format!("openai:{model}@{base}"),
-                revision => format!("openai:{model}@{base}#revision={revision}"),
-            },
+            cache_key: endpoint.cache_key(digest),
         };
-        let fleet = limits.map(|limits| limits.open(&identity.fingerprint(), &id, config.terms()));
+        let fleet = limits.map(|limits| limits.open(&identity.fingerprint(), id, config.terms()));
         Ok(Self {
-            adaptive_limit: AdaptiveLimit::within(&id, config.min_concurrency, config.concurrency, fleet.clone()),
+            adaptive_limit: AdaptiveLimit::within(id, config.min_concurrency, config.concurrency, fleet.clone()),
             fleet,
             limiter,
-            budget: Budget::new(&id, config.budget),
+            budget: Budget::new(id, config.budget),
             latency: Latency::default(),
             outage: Outage::default(),
+            prompt_limit: PromptLimit::default(),
             provider: Provider::server(
                 "openai",
-                place.host_str().unwrap_or_default().trim_matches(['[', ']']),
-                place.port_or_known_default().unwrap_or_default(),
+                url.host_str().unwrap_or_default().trim_matches(['[', ']']),
+                url.port_or_known_default().unwrap_or_default(),
             ),
             identity,
-            model: model.clone(),
+            model: config.model.clone(),
             key_place: config.key_place(),
-            server: Server::new(http, base, key),
+            server: Server::new(endpoint.client()?, endpoint.base().to_owned(), config),
             limits: config.clone(),
         })
     }
@@ -319,7 +289,7 @@ impl OpenAi {
         let calls = AtomicU32::new(0);
         let began = Instant::now();
         let longest_wait = self.patience();
-        let trial = parking_lot::Mutex::new(None);
+        let (trial, suspected) = (parking_lot::Mutex::new(None), parking_lot::Mutex::new(None));
         let backoff = ExponentialBuilder::default()
             .with_min_delay(Duration::from_secs_f64(self.limits.retry_delay_seconds))
             .with_max_delay(MAX_DELAY)
@@ -332,7 +302,8 @@ impl OpenAi {
                 let turn = self.outage.trial().await;
                 *trial.lock() = turn;
             }
-            self.hedged(&request, &turn, &calls).await
+            let reply = self.hedged(&request, &turn, &calls).await?;
+            self.with_whole_prompt(&request, reply, &mut suspected.lock())
         })
         .retry(backoff)
         .when(|error| match error {
@@ -340,7 +311,7 @@ impl OpenAi {
             TryError::Budget(_) | TryError::Turn(_) | TryError::Paused(_) => false,
         })
         .adjust(|error, delay| match error {
-            TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
+            TryError::Call(CallError::Unsupported(_) | CallError::PromptCut { .. }) => delay.and(Some(Duration::ZERO)),
             // The pause requested by the server is used, unless it exceeds our limit: then the
             // text fails.
             TryError::Call(error) => match error.pause() {
@@ -367,6 +338,32 @@ impl OpenAi {
         }
     }
 
+    /// Refuses the answer to a prompt that the server has cut. `suspected`: the count of prompt
+    /// tokens of an earlier call with the same prompt that was suspicious.
+    fn with_whole_prompt(
+        &self,
+        request: &Request,
+        reply: Reply,
+        suspected: &mut Option<u64>,
+    ) -> Result<Reply, TryError> {
+        let Some(reported) = reply.usage.as_ref().and_then(Usage::prompt) else {
+            return Ok(reply);
+        };
+        match self.prompt_limit.finding(request, reported, *suspected) {
+            PromptFinding::Whole => Ok(reply),
+            // A second call is not permitted.
+            PromptFinding::Suspect if self.limits.max_tries == 1 => Ok(reply),
+            finding => {
+                *suspected = Some(reported);
+                Err(TryError::Call(CallError::PromptCut {
+                    reported,
+                    estimated: estimated_prompt(request),
+                    is_confirmed: finding == PromptFinding::Cut,
+                }))
+            }
+        }
+    }
+
     fn may_retry(&self, error: &CallError, elapsed: Duration) -> bool {
         match error {
             // An unreachable server is reported after the connect timeout, not after all retries.
@@ -374,6 +371,7 @@ impl OpenAi {
             // After a hang, at most one more full timeout is spent on the server.
             CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
             CallError::Busy { .. } | CallError::Malformed(_) | CallError::Unsupported(_) => true,
+            CallError::PromptCut { is_confirmed, .. } => !is_confirmed,
             // If the whole fleet pauses, the call waits until the quota is renewed.
             CallError::Refused { .. } => self.fleet.is_some() && error.pause().is_some(),
             CallError::NoKey(_) | CallError::PermitLost | CallError::Withheld { .. } | CallError::Rejected { .. } => {
@@ -423,6 +421,11 @@ impl OpenAi {
                 GeneratorError::Refused { message, hint, calls }
             }
             CallError::Withheld { check, .. } => GeneratorError::Withheld { check, message, calls },
+            CallError::PromptCut { .. } => GeneratorError::Withheld {
+                check: Check::PromptCut,
+                message,
+                calls,
+            },
             CallError::Broken(_)
             | CallError::PermitLost
             | CallError::Late
@@ -465,49 +468,5 @@ impl Generator for OpenAi {
 
     fn generate(&self, request: Request, turn: Turn) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
         Box::pin(self.generate_with_retries(request, turn))
-    }
-}
-
-/// Maximum plausible number of tokens that a server reports for a prompt or an answer: no model has
-/// a larger context.
-const MOST_TOKENS: u64 = 1 << 22;
-
-/// Tokens of the prompt and of the answer, and whether they are estimated.
-fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
-    // A prompt count of zero means that the server does not count prompt tokens.
-    let usage = reply.usage.as_ref();
-    let prompt = usage.and_then(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
-    let generated = usage
-        .and_then(|usage| usage.completion_tokens)
-        .filter(|_| prompt.is_some());
-    let estimated = || reply.content().map_or(0, words::estimated_tokens) as u64;
-    (
-        prompt.unwrap_or_else(|| estimated_prompt(request)).min(MOST_TOKENS),
-        generated.unwrap_or_else(estimated).min(MOST_TOKENS),
-        prompt.is_none() || generated.is_none(),
-    )
-}
-
-/// Tokens of a request's prompt, estimated from its characters.
-fn estimated_prompt(request: &Request) -> u64 {
-    let texts = request
-        .messages
-        .iter()
-        .map(|message| words::estimated_tokens(&message.content));
-    texts.sum::<usize>() as u64
-}
-
-fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
-    let (prompt_tokens, generated_tokens, tokens_estimated) = tokens(request, reply);
-    // A server that does not report why a text ends may still count its tokens.
-    let is_full = !tokens_estimated && generated_tokens >= u64::from(request.max_tokens);
-    Completion {
-        cut: reply.is_cut().unwrap_or(is_full),
-        text: reply.content().unwrap_or_default().to_owned(),
-        prompt_tokens,
-        generated_tokens,
-        tokens_estimated,
-        calls,
-        fingerprint: reply.fingerprint(),
     }
 }

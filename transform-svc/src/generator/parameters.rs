@@ -1,45 +1,47 @@
 //! Parameters of a request that some servers refuse.
 
-/// An optional parameter of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Parameter {
-    MaxTokens,
-    Temperature,
-    TopP,
-    TopK,
-    Seed,
-}
-
-isomer_names::names!(Parameter {
-    MaxTokens = "max_tokens", Temperature = "temperature", TopP = "top_p", TopK = "top_k", Seed = "seed"
-});
+pub(super) use crate::config::Parameter;
 
 impl Parameter {
     /// A description of the change to later requests.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Self::MaxTokens => "max_completion_tokens is sent in its place",
+            Self::ResponseFormat => "it is left out, and answers are plain text",
             _ => "it is left out, and the server's own value counts",
         }
     }
 
-    /// The parameter that an error names, in its field for that or in quotes in its message.
+    /// The parameter that an error names, in its field for that or in quotes in its message: the
+    /// first one, because the message may go on with a parameter to use instead.
     pub(super) fn named_by(field: &str, message: &str) -> Option<Self> {
-        let quoted = |name: &str| {
-            ["'", "`", "\""]
-                .iter()
-                .any(|quote| message.contains(&format!("{quote}{name}{quote}")))
+        if !field.is_empty() {
+            let name = field.split('.').next().unwrap_or_default();
+            return Self::named(name);
+        }
+        let place = |parameter: &Self| {
+            let name = parameter.name();
+            let quoted = ["'", "`", "\""].map(|quote| [format!("{quote}{name}{quote}"), format!("{quote}{name}.")]);
+            quoted.iter().flatten().filter_map(|quoted| message.find(quoted)).min()
         };
-        Self::ALL
+        let named = Self::ALL
             .into_iter()
-            .find(|parameter| field == parameter.name() || (field.is_empty() && quoted(parameter.name())))
+            .filter_map(|parameter| Some((place(&parameter)?, parameter)));
+        named.min_by_key(|(place, _)| *place).map(|(_, parameter)| parameter)
     }
 }
 
 /// The parameters that a request leaves out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OmittedParameters(u8);
+
+impl FromIterator<Parameter> for OmittedParameters {
+    fn from_iter<I: IntoIterator<Item = Parameter>>(parameters: I) -> Self {
+        let mut omitted = Self::default();
+        parameters.into_iter().for_each(|parameter| omitted.add(parameter));
+        omitted
+    }
+}
 
 impl OmittedParameters {
     pub(super) fn add(&mut self, parameter: Parameter) {
@@ -71,7 +73,19 @@ mod tests {
             ),
             Some("max_tokens")
         );
+        assert_eq!(
+            named("", "'max_completion_tokens' is unknown; use 'max_tokens'"),
+            Some("max_completion_tokens")
+        );
         assert_eq!(named("", "`top_k` is unknown"), Some("top_k"));
+        assert_eq!(
+            named("response_format.type", "Input should be 'text'"),
+            Some("response_format")
+        );
+        assert_eq!(
+            named("", "'response_format.type' must be 'text'"),
+            Some("response_format")
+        );
         // Another parameter is the cause.
         assert_eq!(named("messages", "'temperature' stands in a message"), None);
         assert_eq!(named("", "the temperature of the room"), None);

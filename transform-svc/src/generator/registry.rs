@@ -8,7 +8,7 @@ use isomer_service_kit::config::Secret;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::{BoundedGenerator, local::Local, openai::OpenAi};
+use super::{BoundedGenerator, digest::ModelDigests, endpoint::Endpoint, local::Local, openai::OpenAi};
 use crate::{
     config::{GeneratorConfig, GeneratorKind, TransformConfig, check_url},
     error::{GENERATOR_FORMS, TransformError},
@@ -42,13 +42,22 @@ pub struct Registry {
     resolver: Resolver,
     /// Limits that hold over all processes of a fleet.
     limits: Option<Arc<dyn SharedLimits>>,
-    made: Mutex<HashMap<String, Arc<OnceCell<Arc<BoundedGenerator>>>>>,
+    digests: ModelDigests,
+    made: Mutex<HashMap<GeneratorKey, Arc<OnceCell<Arc<BoundedGenerator>>>>>,
+}
+
+/// A generator of this process. A server's model with another digest is another generator.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct GeneratorKey {
+    id: String,
+    digest: Option<String>,
 }
 
 impl Registry {
     /// Creates a registry; no generator is created yet.
     pub fn new(config: TransformConfig, resolver: Resolver) -> Self {
         Self {
+            digests: ModelDigests::new(&config.cache_directory(&resolver.config().home)),
             config,
             resolver,
             limits: None,
@@ -68,7 +77,7 @@ impl Registry {
     ///
     /// # Errors
     /// If the id matches nothing or is not permitted, or a local model cannot be fetched or loaded.
-    /// A remote generator is not called here.
+    /// A remote generator is not asked for a text here.
     pub async fn get(&self, id: &str) -> Result<Option<Arc<BoundedGenerator>>, TransformError> {
         let asked = if id.is_empty() {
             &self.config.default_generator
@@ -79,22 +88,39 @@ impl Registry {
         if !id.is_empty() && id != self.config.default_generator {
             self.permit(id, &spec)?;
         }
-        let cell = match spec {
-            Spec::None => return Ok(None),
-            _ => self.cell(asked),
+        if spec == Spec::None {
+            return Ok(None);
+        }
+        let endpoint = self.endpoint(asked, &spec)?;
+        let digest = match &endpoint {
+            Some(endpoint) => self.digests.current(endpoint).await?,
+            None => None,
         };
+        let cell = self.cell(GeneratorKey {
+            id: asked.to_owned(),
+            digest: digest.clone(),
+        });
         // A failure is not cached: the next request tries again.
-        cell.get_or_try_init(|| self.make(asked, spec))
+        let make = async || match endpoint {
+            Some(endpoint) => {
+                let generator = OpenAi::new(&endpoint, digest.as_deref(), self.limits.as_deref())?;
+                Ok(Arc::new(BoundedGenerator::new(Box::new(generator))))
+            }
+            None => self.load(asked, &spec).await,
+        };
+        cell.get_or_try_init(make)
             .await
             .map(|generator| Some(Arc::clone(generator)))
     }
 
-    fn cell(&self, id: &str) -> Arc<OnceCell<Arc<BoundedGenerator>>> {
+    fn cell(&self, key: GeneratorKey) -> Arc<OnceCell<Arc<BoundedGenerator>>> {
         let mut made = self.made.lock();
-        if !made.contains_key(id) && made.len() >= MAX_SPECS {
-            made.retain(|id, _| !id.starts_with("openai:"));
+        // A model that was replaced is not called again.
+        made.retain(|known, _| known.id != key.id || known.digest == key.digest);
+        if !made.contains_key(&key) && made.len() >= MAX_SPECS {
+            made.retain(|key, _| !key.id.starts_with("openai:"));
         }
-        Arc::clone(made.entry(id.to_owned()).or_default())
+        Arc::clone(made.entry(key).or_default())
     }
 
     /// The configuration of a generator that a spec names.
@@ -106,22 +132,20 @@ impl Registry {
         }
     }
 
-    async fn make(&self, id: &str, spec: Spec) -> Result<Arc<BoundedGenerator>, TransformError> {
-        let remote = |config: &GeneratorConfig, guard: Option<AddressGuard>| {
-            OpenAi::new(id.to_owned(), config, guard, self.limits.as_deref())
-                .map(|generator| Arc::new(BoundedGenerator::new(Box::new(generator))))
-        };
-        let local = async |model: &str, resolver: &Resolver| {
-            let generator = Local::load(id.to_owned(), model, self.config.local, resolver).await?;
-            Ok(Arc::new(BoundedGenerator::new(Box::new(generator))))
+    /// The endpoint of a remote generator; `None` for a local one.
+    fn endpoint(&self, id: &str, spec: &Spec) -> Result<Option<Endpoint>, TransformError> {
+        let endpoint = |config: GeneratorConfig, guard: Option<AddressGuard>| {
+            // Without a fleet, this process keeps to the fleet's limits alone.
+            let config = if self.limits.is_some() { config } else { config.alone() };
+            let id = id.to_owned();
+            Ok(Some(Endpoint { id, config, guard }))
         };
         match spec {
-            Spec::Local(model) if id == self.config.default_generator => local(&model, &self.resolver).await,
-            Spec::Local(model) => local(&model, &self.resolver.for_requests()).await,
-            Spec::Remote { model, url } if self.config.by_owner || id == self.config.default_generator => {
-                remote(&self.remote_config(model, url), None)
-            }
             Spec::Remote { model, url } => {
+                let config = self.remote_config(model.clone(), url.clone());
+                if self.config.by_owner || id == self.config.default_generator {
+                    return endpoint(config, None);
+                }
                 let guard = AddressGuard::new(&self.config.addresses).map_err(|error| {
                     TransformError::invalid("addresses", error.to_string(), "correct transform.addresses")
                 })?;
@@ -131,16 +155,32 @@ impl Registry {
                     api_key: Secret::default(),
                     api_key_env: Some(String::new()),
                     api_key_file: None,
-                    ..self.remote_config(model, url)
+                    ..config
                 };
-                remote(&keyless, Some(guard))
+                endpoint(keyless, Some(guard))
             }
-            Spec::Configured(name) => match self.config.generators.get(&name) {
-                Some(config) if config.kind == GeneratorKind::Local => local(&config.model, &self.resolver).await,
-                Some(config) => remote(config, None),
+            Spec::Configured(name) => match self.config.generators.get(name) {
+                Some(config) if config.kind == GeneratorKind::Openai => endpoint(config.clone(), None),
+                _ => Ok(None),
+            },
+            Spec::Local(_) | Spec::None => Ok(None),
+        }
+    }
+
+    /// Loads a local generator.
+    async fn load(&self, id: &str, spec: &Spec) -> Result<Arc<BoundedGenerator>, TransformError> {
+        let local = async |model: &str, resolver: &Resolver| {
+            let generator = Local::load(id.to_owned(), model, self.config.local, resolver).await?;
+            Ok(Arc::new(BoundedGenerator::new(Box::new(generator))))
+        };
+        match spec {
+            Spec::Local(model) if id == self.config.default_generator => local(model, &self.resolver).await,
+            Spec::Local(model) => local(model, &self.resolver.for_requests()).await,
+            Spec::Configured(name) => match self.config.generators.get(name) {
+                Some(config) => local(&config.model, &self.resolver).await,
                 None => Err(self.unknown(id)),
             },
-            Spec::None => Err(self.unknown(id)),
+            Spec::Remote { .. } | Spec::None => Err(self.unknown(id)),
         }
     }
 

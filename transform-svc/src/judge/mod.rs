@@ -17,7 +17,7 @@ use isomer_service_kit::priority::Priority;
 use crate::{
     cache::Key,
     clean::clean,
-    engine::{CacheAccess, Caller, Cost, Engine, Question, TransformationRequest},
+    engine::{CacheAccess, Caller, Cost, CurrentVersion, Engine, PATIENCE, Question, TransformationRequest, with_room},
     error::TransformError,
     generator::{BoundedGenerator, GeneratorError},
     prompt::{Prompt, Purpose},
@@ -96,6 +96,7 @@ pub struct RatingRequest {
     pub max_attempts: u32,
     /// Whether to neither read nor write the cache.
     pub bypass_cache: bool,
+    pub(crate) version: CurrentVersion,
     pub caller: Caller,
     /// The priority of the request's calls.
     pub priority: Priority,
@@ -119,6 +120,8 @@ pub struct PairRating {
     pub seed: u64,
     /// Content address of the last attempt.
     pub key: Key,
+    /// The version of the model that the server named in the last attempt; empty if it named none.
+    pub fingerprint: String,
     pub cost: Cost,
 }
 
@@ -156,8 +159,10 @@ async fn rate(engine: &Engine, request: &RatingRequest, pair: &Pair) -> Result<P
         fresh_unreadable: 0,
         seed: request.seed,
         key: Key::default(),
+        fingerprint: String::new(),
         cost: Cost::default(),
     };
+    let mut patience = 1;
     for attempt in 0..request.max_attempts {
         rating.attempts += 1;
         rating.seed = seed::of_attempt(request.seed, &content, attempt);
@@ -171,14 +176,16 @@ async fn rate(engine: &Engine, request: &RatingRequest, pair: &Pair) -> Result<P
                 .prompt
                 .render_pair(&pair.original, &pair.transformed, &request.task),
             temperature: if attempt == 0 { 0.0 } else { RETRY_TEMPERATURE },
-            max_tokens: MAX_TOKENS,
+            max_tokens: with_room(MAX_TOKENS, patience),
             seed: rating.seed,
             access: CacheAccess::bypassing(request.bypass_cache),
+            version: &request.version,
             caller: &request.caller,
             priority: request.priority,
         };
-        let reply = engine.ask(question).await?;
+        let reply = engine.ask(&question).await?;
         rating.key = reply.key;
+        rating.fingerprint = reply.fingerprint;
         rating.cost.fresh_attempts += u32::from(reply.fresh);
         rating.cost.add(&reply.usage, reply.waited);
         let id = || request.generator.identity().id.clone();
@@ -208,7 +215,9 @@ async fn rate(engine: &Engine, request: &RatingRequest, pair: &Pair) -> Result<P
                 return Ok(rating);
             }
         };
-        if let Some(score) = number::read(&text, request.scale) {
+        // The number of a cut answer may lack digits.
+        let score = number::read(&text, request.scale).filter(|_| !reply.is_cut);
+        if let Some(score) = score {
             rating.score = Some(score);
             rating.error.clear();
             return Ok(rating);
@@ -217,7 +226,12 @@ async fn rate(engine: &Engine, request: &RatingRequest, pair: &Pair) -> Result<P
         rating.fresh_unreadable += u32::from(reply.fresh);
         let (low, high) = request.scale.range();
         let shown: String = text.chars().take(SHOWN_CHARS).collect();
-        rating.error = format!("`{shown}` is not a rating from {low} to {high}");
+        rating.error = if reply.is_cut {
+            patience = patience.saturating_mul(PATIENCE);
+            format!("`{shown}` is cut off at the limit of tokens")
+        } else {
+            format!("`{shown}` is not a rating from {low} to {high}")
+        };
     }
     Ok(rating)
 }

@@ -5,14 +5,16 @@ use std::{sync::Arc, time::Instant};
 use futures::TryStreamExt;
 use isomer_proto::{
     common::v1::{Provenance, Timing, Usage},
-    transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
+    transform::v1::{
+        JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, OnFingerprintChange, judge_response::Rating,
+    },
 };
 use isomer_service_kit::{Fault, choice};
 use isomer_usage::sum;
 
 use super::convert;
 use crate::{
-    engine::{Caller, Engine},
+    engine::{Caller, Engine, current_version},
     error::TransformError,
     judge::{self, Pair, PairRating, RatingRequest, Scale},
 };
@@ -38,6 +40,7 @@ pub(super) async fn judge(
             format!("give 1 to {MAX_ATTEMPTS}"),
         ));
     }
+    let on_change = choice("on_fingerprint_change", request.on_fingerprint_change)?;
     if request.pairs.is_empty() {
         return Err(TransformError::invalid(
             "pairs",
@@ -75,10 +78,15 @@ pub(super) async fn judge(
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         max_attempts,
         bypass_cache: request.bypass_cache,
+        version: current_version(on_change),
         caller,
         priority,
     });
-    let (mut totals, mut ratings) = (Totals::default(), Vec::with_capacity(ids.len()));
+    let mut totals = Totals {
+        counts_versions: on_change != Some(OnFingerprintChange::Ignore),
+        ..Totals::default()
+    };
+    let mut ratings = Vec::with_capacity(ids.len());
     let mut pair_rating = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&rating_request), pairs));
     while let Some((index, pair_rating)) = pair_rating.try_next().await? {
         totals.add(&pair_rating);
@@ -131,6 +139,7 @@ fn rating(request: &RatingRequest, index: usize, id: String, rated: PairRating) 
         }),
         error: rated.error,
         unreadable: rated.unreadable,
+        fingerprint: rated.fingerprint,
     }
 }
 
@@ -138,6 +147,8 @@ fn rating(request: &RatingRequest, index: usize, id: String, rated: PairRating) 
 #[derive(Debug, Default)]
 struct Totals {
     summary: JudgeSummary,
+    /// Whether the ratings of each version are counted.
+    counts_versions: bool,
     sum: f64,
     scored: u64,
     usage: Usage,
@@ -169,6 +180,9 @@ impl Totals {
             }
         };
         metrics::counter!(crate::metric_names::RATINGS, "outcome" => outcome).increment(1);
+        if self.counts_versions && !pair_rating.fingerprint.is_empty() {
+            *summary.fingerprints.entry(pair_rating.fingerprint.clone()).or_default() += 1;
+        }
         let hit = u64::from(pair_rating.is_cached());
         summary.cache_hits += hit;
         summary.unreadable_answers += u64::from(pair_rating.fresh_unreadable);

@@ -103,7 +103,10 @@ impl TransformService {
     }
 
     /// Counts of the cache.
-    pub fn cache_stats(&self) -> crate::cache::CacheStats {
+    ///
+    /// # Errors
+    /// If the cache cannot be read.
+    pub fn cache_stats(&self) -> Result<crate::cache::CacheStats, crate::cache::CacheError> {
         self.engine.cache().stats()
     }
 

@@ -42,7 +42,8 @@ impl Totals {
                     .is_some_and(|provenance| provenance.cache_hit),
             );
         }
-        if let Some(call) = done.provenance.trail.last().filter(|call| !call.fingerprint.is_empty()) {
+        let last = done.provenance.trail.last().filter(|_| plan.counts_versions);
+        if let Some(call) = last.filter(|call| !call.fingerprint.is_empty()) {
             *self.summary.fingerprints.entry(call.fingerprint.clone()).or_default() += results.len() as u64;
         }
         for guard in done.outcome.fired_guards() {

@@ -92,7 +92,7 @@ impl Score {
 const LABELS: [&str; 6] = ["refusal", "remark", "alternatives", "note", "garbled", "placeholder"];
 /// Checks that are about other things than an answer that is not a rewrite: HTEB's, those of lists,
 /// and errors of a generator.
-const OTHERS: [Check; 14] = [
+const OTHERS: [Check; 16] = [
     Check::Identical,
     Check::Empty,
     Check::Ellipsis,
@@ -107,6 +107,8 @@ const OTHERS: [Check; 14] = [
     Check::TooFew,
     Check::Duplicate,
     Check::Filtered,
+    Check::ToolCall,
+    Check::PromptCut,
 ];
 
 #[test]
@@ -115,39 +117,94 @@ fn every_check_of_answers_has_a_label() {
     assert_eq!(of_answers.map(ProtoEnum::name).collect::<Vec<_>>(), LABELS);
 }
 
-#[test]
-fn answers_that_are_no_rewrite_are_found_and_named() {
-    let (mut pooled, mut seen) = (BTreeMap::<_, Score>::new(), BTreeMap::<_, Score>::new());
-    let mut by_language = BTreeMap::<String, BTreeMap<&str, Score>>::new();
-    for answer in answers() {
+/// Scores of each check on the answers of one half.
+#[derive(Default)]
+struct HalfScores {
+    pooled: BTreeMap<&'static str, Score>,
+    by_language: BTreeMap<String, BTreeMap<&'static str, Score>>,
+    /// Any check against any label.
+    any: BTreeMap<String, Score>,
+}
+
+fn scores(half: &str) -> HalfScores {
+    let mut scores = HalfScores::default();
+    for answer in answers().into_iter().filter(|answer| answer.half == half) {
         let fired = answer.fired();
         for label in LABELS {
             let (labelled, fires) = (answer.labels.iter().any(|own| own == label), fired.contains(&label));
-            if answer.half == "held" {
-                pooled.entry(label).or_default().add(labelled, fires);
-                let own = by_language.entry(answer.language.clone()).or_default();
-                own.entry(label).or_default().add(labelled, fires);
-            } else {
-                seen.entry(label).or_default().add(labelled, fires);
-                if labelled != fires {
-                    println!("{label} {labelled}: {} => {:?}", answer.original, answer.cleaned());
-                }
+            scores.pooled.entry(label).or_default().add(labelled, fires);
+            let own = scores.by_language.entry(answer.language.clone()).or_default();
+            own.entry(label).or_default().add(labelled, fires);
+            if half == "seen" && labelled != fires {
+                println!("{label} {labelled}: {} => {:?}", answer.original, answer.cleaned());
             }
         }
+        if answer.text.is_none() {
+            let any = scores.any.entry(answer.language.clone()).or_default();
+            any.add(!answer.labels.is_empty(), !fired.is_empty());
+        }
     }
+    scores
+}
+
+const README: &str = "tests/fixtures/answers/README.md";
+const BEGIN: &str =
+    "<!-- Measured. Renew with: ISOMER_RENEW=1 cargo test -p isomer-transform --test it answers:: -->\n";
+const END: &str = "<!-- End of measured -->\n";
+
+/// Precision and recall of a check.
+fn cell(score: Score) -> String {
+    format!("{:.2} {:.2}", score.precision(), score.recall())
+}
+
+#[test]
+fn the_accuracy_for_each_language_is_that_of_the_readme() {
+    let held = scores("held");
+    let mut table = format!(
+        "| language | {} | any |\n|---|{}\n",
+        LABELS.join(" | "),
+        "---|".repeat(LABELS.len() + 1)
+    );
+    for (language, own) in &held.by_language {
+        let cells = LABELS.map(|label| cell(own[label]));
+        table.push_str(&format!(
+            "| {language} | {} | {} |\n",
+            cells.join(" | "),
+            cell(held.any[language])
+        ));
+    }
+    let any = held.any.values().fold(Score::default(), |all, own| Score {
+        labelled: all.labelled + own.labelled,
+        fired: all.fired + own.fired,
+        right: all.right + own.right,
+    });
+    let cells = LABELS.map(|label| cell(held.pooled[label]));
+    table.push_str(&format!("| all | {} | {} |\n", cells.join(" | "), cell(any)));
+    let readme = std::fs::read_to_string(README).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let renewed = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+    if std::env::var_os("ISOMER_RENEW").is_some() {
+        std::fs::write(README, &renewed).unwrap();
+    }
+    assert_eq!(
+        std::fs::read_to_string(README).unwrap(),
+        renewed,
+        "renew it with ISOMER_RENEW=1"
+    );
+}
+
+#[test]
+fn answers_that_are_no_rewrite_are_found_and_named() {
+    let (held, seen) = (scores("held"), scores("seen"));
     println!("| check | half | labelled | fired | right | precision | recall |");
     for label in LABELS {
-        for (name, half) in [("held out", &pooled), ("seen", &seen)] {
-            let score = half[label];
+        for (name, half) in [("held out", &held), ("seen", &seen)] {
+            let score = half.pooled[label];
             let Score { labelled, fired, right } = score;
             let (precision, recall) = (score.precision(), score.recall());
             println!("| {label} | {name} | {labelled} | {fired} | {right} | {precision:.2} | {recall:.2} |");
         }
-    }
-    println!("| language | {} |", LABELS.join(" | "));
-    for (language, scores) in &by_language {
-        let cells = LABELS.map(|label| format!("{:.2} {:.2}", scores[label].precision(), scores[label].recall()));
-        println!("| {language} | {} |", cells.join(" | "));
     }
     // The values measured on the held-out answers, minus 0.01. Refusals and remarks are confused
     // with each other.
@@ -159,7 +216,7 @@ fn answers_that_are_no_rewrite_are_found_and_named() {
         ("garbled", 0.99, 0.95),
         ("placeholder", 0.99, 0.89),
     ] {
-        let score = pooled[label];
+        let score = held.pooled[label];
         assert!(
             score.precision() >= precision,
             "{label}: precision {}",

@@ -15,7 +15,7 @@ use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{get, post},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -53,6 +53,8 @@ pub enum Answer {
     /// Like `Good`, after this pause, with the number of the call in it: as from a model whose
     /// answers differ each time.
     Varied(Duration),
+    /// Like `Good`, with this number of prompt tokens for the number of words of all messages.
+    Counted(fn(u64) -> u64),
     /// `OK` if an instruction outside `<text>` … `</text>` requests it, otherwise like `Good`: as
     /// from a model that obeys its prompt and not the text.
     Obedient,
@@ -149,6 +151,8 @@ struct Inner {
     most_in_flight: usize,
     /// Requests whose client left before the answer.
     left: usize,
+    /// The answer to `/api/tags`; 404 without one.
+    tags: Option<Value>,
     /// Whether held answers are released.
     released: watch::Sender<bool>,
 }
@@ -194,11 +198,13 @@ impl Stub {
             in_flight: 0,
             most_in_flight: 0,
             left: 0,
+            tags: None,
             released: watch::Sender::new(false),
         }));
         let router = Router::new()
             .route("/v1/chat/completions", post(answer))
             .route("/v1/completions", post(answer))
+            .route("/api/tags", get(tags))
             .with_state(Arc::clone(&inner));
         let server = tokio::spawn(async move {
             axum::serve(listener, router).await.unwrap();
@@ -223,6 +229,17 @@ impl Stub {
             .lock()
             .marked
             .push((mark.to_owned(), answers.into_iter().collect()));
+    }
+
+    /// Answers `/api/tags` as Ollama does, with this digest of the model `stub-model`.
+    pub fn set_digest(&self, digest: &str) {
+        let model = json!({"name": "stub-model:latest", "model": "stub-model:latest", "digest": digest});
+        self.inner.lock().tags = Some(json!({"models": [model]}));
+    }
+
+    /// Answers `/api/tags` with this body.
+    pub fn set_tags(&self, tags: Value) {
+        self.inner.lock().tags = Some(tags);
     }
 
     /// Releases held answers, and stops holding later ones.
@@ -321,6 +338,13 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
     response
 }
 
+async fn tags(State(inner): State<Arc<Mutex<Inner>>>) -> Response {
+    match &inner.lock().tags {
+        Some(tags) => Json(tags.clone()).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
 async fn give(mut answer: Answer, seen: &ReceivedRequest, mut released: watch::Receiver<bool>) -> Response {
     loop {
         answer = match answer {
@@ -338,6 +362,12 @@ async fn give(mut answer: Answer, seen: &ReceivedRequest, mut released: watch::R
     }
     match answer {
         Answer::Good => completion(&reversed(seen.user())),
+        Answer::Counted(tokens) => {
+            let messages = seen.messages();
+            let words = messages.iter().map(|(_, content)| content.split_whitespace().count());
+            let usage = (tokens(words.sum::<usize>() as u64), 7);
+            Json(chat_completion(&reversed(seen.user()), usage)).into_response()
+        }
         Answer::Echo => completion(given(seen.user())),
         Answer::Text(text) => completion(&text),
         Answer::Obedient => completion(&obeyed(seen)),

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use isomer_proto::transform::v1::{self as proto, GuardMode, OnFailure};
 use isomer_service_kit::priority::Priority;
 use isomer_transformations::{AnswerForm, Declaration, Parameters};
-use tokio::sync::OnceCell;
 
 use super::{
     cache_access::{CacheAccess, Caller},
     task::computed,
+    version::CurrentVersion,
 };
 use crate::{
     config::TransformConfig,
@@ -93,9 +93,9 @@ pub struct Plan {
     /// Maximum number of tokens of an answer, if the request sets it.
     pub max_tokens: Option<u32>,
     pub access: CacheAccess,
-    /// The model version that the server names in this request, if stored texts of another version
-    /// must be generated again.
-    pub(super) version: Option<Arc<OnceCell<String>>>,
+    pub(super) version: CurrentVersion,
+    /// Whether the texts of each version are counted.
+    pub counts_versions: bool,
     pub caller: Caller,
     /// The priority of the request's calls.
     pub priority: Priority,

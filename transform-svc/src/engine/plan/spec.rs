@@ -12,6 +12,7 @@ use proto::{GuardMode, OnFailure, OnFingerprintChange};
 
 use super::{CacheAccess, Caller, Draw, MAX_TOKENS, Plan};
 use crate::{
+    engine::version::current_version,
     error::TransformError,
     language::{self, Language},
     prompt::{Prompt, Prompts, Purpose},
@@ -262,7 +263,8 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, DeferredFields),
         retry_identical: spec.retry_identical.unwrap_or(true),
         guards,
         max_tokens: sampling.max_tokens,
-        version: (on_change == Some(OnFingerprintChange::Regenerate)).then(Arc::default),
+        version: current_version(on_change),
+        counts_versions: on_change != Some(OnFingerprintChange::Ignore),
         access: CacheAccess::bypassing(spec.bypass_cache),
         caller: Caller::default(),
         priority: Priority::default(),

@@ -1,7 +1,7 @@
 //! Responses of servers that omit or change what OpenAI's protocol requires. Each is accepted as a
 //! completion.
 
-use isomer_proto::transform::v1::{Check, OnFingerprintChange, Outcome, Sampling, TransformSpec};
+use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
 use isomer_stubs::openai::{Answer, Stub};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -293,55 +293,6 @@ async fn an_error_with_status_200_is_one_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_the_server_refuses_is_left_out_from_then_on() {
-    let refused = |error: Value| Answer::Body(400, json!({"error": error}).to_string());
-    let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(Answer::Good).await;
-    stub.script([
-        refused(json!({
-            "message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-            "type": "invalid_request_error", "param": "max_tokens", "code": "unsupported_parameter",
-        })),
-        refused(json!({"message": "Unsupported value: 'temperature' does not support 0 with this model.", "param": null})),
-    ]);
-    let mut client = client(config(&stub, home.path()), home.path()).await;
-    let response = transform(
-        &mut client,
-        paraphrase(),
-        &[TEXT, "A dog runs over the wide green field."],
-    )
-    .await;
-    assert!(
-        response.results.iter().all(|result| result.outcome() == Outcome::Ok),
-        "{response:?}"
-    );
-    let last = stub.seen().pop().unwrap().body;
-    assert!(
-        last.get("max_tokens").is_none() && last.get("temperature").is_none(),
-        "{last}"
-    );
-    assert!(
-        last["max_completion_tokens"].is_u64() && last["top_p"].is_number(),
-        "{last}"
-    );
-    let before = stub.calls();
-    let response = transform(&mut client, paraphrase(), &["Two birds sit on an old wooden fence."]).await;
-    assert_eq!(response.results[0].outcome(), Outcome::Ok);
-    assert_eq!(stub.calls(), before + 1);
-
-    // A parameter that the request cannot do without is not omitted.
-    let (response, stub) = one(
-        [refused(
-            json!({"message": "the prompt is too long", "param": "messages"}),
-        )],
-        paraphrase(),
-    )
-    .await;
-    assert!(response.results[0].error.contains("too long"));
-    assert_eq!(stub.calls(), 1);
-}
-
-#[tokio::test]
 async fn an_answer_that_is_not_a_rewrite_is_asked_for_again_and_never_accepted() {
     for (answer, check) in [
         ("I'm sorry, but I can't help with that request.", Check::Refusal),
@@ -384,73 +335,6 @@ async fn an_answer_that_is_not_a_rewrite_is_asked_for_again_and_never_accepted()
             result.failed_checks().any(|fired| fired == check),
             "{answer}: {result:?}"
         );
-    }
-}
-
-/// A response of this version of a model.
-fn of_version(text: &str, model: &str, fingerprint: Option<&str>) -> Answer {
-    let choice = json!({"message": {"content": text}, "finish_reason": "stop"});
-    Answer::Raw(json!({"model": model, "system_fingerprint": fingerprint, "choices": [choice]}).to_string())
-}
-
-const OLD: &str = "On the street, somebody plays a guitar.";
-const NEW: &str = "A guitar is played by somebody out on the street.";
-
-#[tokio::test]
-async fn texts_are_counted_by_the_version_of_the_model() {
-    let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(Answer::Status(500, None)).await;
-    stub.script([of_version(OLD, "m-2024", Some("fp_1")), of_version(NEW, "m-2025", None)]);
-    let mut client = client(config(&stub, home.path()), home.path()).await;
-    transform(&mut client, paraphrase(), &[TEXT]).await;
-    let both = transform(&mut client, paraphrase(), &[TEXT, "He sings a song for his daughter."]).await;
-    let versions = both.summary.unwrap().fingerprints;
-    assert_eq!(
-        versions,
-        [("m-2024#fp_1".to_owned(), 1), ("m-2025".to_owned(), 1)].into(),
-        "a stored text and a new one"
-    );
-    assert_eq!(both.results[0].calls[0].fingerprint, "m-2024#fp_1");
-    assert_eq!(stub.calls(), 2);
-}
-
-#[tokio::test]
-async fn stored_texts_of_another_version_are_made_again_where_a_request_asks_for_it() {
-    let regenerate = || TransformSpec {
-        on_fingerprint_change: OnFingerprintChange::Regenerate.into(),
-        ..paraphrase()
-    };
-    for (now, is_same) in [("fp_1", true), ("fp_2", false)] {
-        let home = tempfile::tempdir().unwrap();
-        let stub = Stub::start(of_version(NEW, "m", Some(now))).await;
-        stub.script([of_version(OLD, "m", Some("fp_1"))]);
-        let mut client = client(config(&stub, home.path()), home.path()).await;
-        assert_eq!(transform(&mut client, paraphrase(), &[TEXT]).await.results[0].text, OLD);
-        assert_eq!(
-            transform(&mut client, paraphrase(), &[TEXT]).await.results[0].text,
-            OLD,
-            "the default"
-        );
-        assert_eq!(stub.calls(), 1);
-
-        let response = transform(&mut client, regenerate(), &[TEXT]).await;
-        let expected = if is_same { OLD } else { NEW };
-        assert_eq!(response.results[0].text, expected, "{now}");
-        // One call queries the version, and another one generates the text.
-        assert_eq!(stub.calls(), if is_same { 2 } else { 3 });
-        let calls = response.results[0]
-            .usage
-            .as_ref()
-            .map_or(0, |usage| usage.generator_calls);
-        assert_eq!(calls, if is_same { 1 } else { 2 }, "both calls are counted");
-        let versions: Vec<_> = response.summary.unwrap().fingerprints.into_keys().collect();
-        assert_eq!(versions, [format!("m#{now}")]);
-
-        // The new text is stored in addition to the old one.
-        let again = transform(&mut client, regenerate(), &[TEXT]).await;
-        assert_eq!(again.results[0].text, expected);
-        assert_eq!(stub.calls(), if is_same { 3 } else { 4 });
-        assert_eq!(transform(&mut client, paraphrase(), &[TEXT]).await.results[0].text, OLD);
     }
 }
 

@@ -65,7 +65,7 @@ async fn ratings_come_in_order_and_what_is_no_rating_is_retried_and_then_counted
     let ids: Vec<_> = response.ratings.iter().map(|rating| rating.id.as_str()).collect();
     assert_eq!(ids, ["p0", "p1", "p2"]);
     assert_eq!(stub.calls(), 2 + 3 + 1);
-    let summary = response.summary.unwrap();
+    let summary = response.summary.clone().unwrap();
     assert_eq!(
         (
             summary.rated,
