@@ -17,7 +17,11 @@ pub use config::IsomerConfig;
 #[cfg(feature = "fleet")]
 pub use fleet::BulkEncoder;
 pub use forget::{ErasureReport, forget};
-pub use isomer_embed::{EmbedConfig, summary::Summary};
+pub use isomer_embed::{
+    EmbedConfig,
+    device::{CpuBackend, Precision},
+    summary::Summary,
+};
 pub use isomer_gateway::migrate;
 #[cfg(feature = "fleet")]
 pub use worker::work;

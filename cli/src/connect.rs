@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use clap::ValueEnum;
 #[cfg(feature = "fleet")]
 use isomer_all_in_one::BulkEncoder;
 use isomer_all_in_one::{App, Caller, IsomerConfig};
@@ -196,15 +195,14 @@ fn configuration(global: &Global, engine: &EngineArgs, fleet: &FleetArgs) -> Res
     }
     let mut overrides = json!({ "models": models });
     let mut embed = serde_json::Map::new();
-    // The configuration uses the names of the command line.
-    if let Some(precision) = engine.precision.and_then(|precision| precision.to_possible_value()) {
-        embed.insert("precision".into(), json!(precision.get_name()));
+    if let Some(precision) = engine.precision {
+        embed.insert("precision".into(), json!(precision));
     }
     if let Some(device) = &engine.device {
         embed.insert("device".into(), json!(device));
     }
-    if let Some(backend) = engine.backend.and_then(|backend| backend.to_possible_value()) {
-        embed.insert("backend".into(), json!(backend.get_name()));
+    if let Some(backend) = engine.backend {
+        embed.insert("backend".into(), json!(backend));
     }
     if !global.data_roots.is_empty() {
         overrides["eval"] = json!({ "dataset_dirs": global.data_roots });

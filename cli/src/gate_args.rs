@@ -54,8 +54,13 @@ impl Args for LimitArgs {
             // A command's names live as long as the process.
             let flag: &str = limit.name().replace('_', "-").leak();
             let variable: &str = format!("ISOMER_{}", limit.name().to_uppercase()).leak();
+            let (value, range) = if limit.is_count() {
+                ("N", "1 or more")
+            } else {
+                ("SHARE", "0 to 1")
+            };
             let help = format!(
-                "A rule is invalid (exit code 4) if {}; 0 to 1 [default: the suite's, else {}].",
+                "A rule is invalid (exit code 4) if {}; {range} [default: the suite's, else {}].",
                 limit.help(),
                 limit.default_share()
             );
@@ -63,7 +68,7 @@ impl Args for LimitArgs {
                 Arg::new(limit.name())
                     .long(flag)
                     .env(variable)
-                    .value_name("SHARE")
+                    .value_name(value)
                     .value_parser(clap::value_parser!(f64))
                     .help(help),
             )
@@ -151,11 +156,12 @@ mod tests {
             gate: GateArgs,
         }
         for limit in ValidityLimit::ALL {
-            let flag = format!("--{}=0.25", limit.name().replace('_', "-"));
+            let value = if limit.is_count() { 25.0 } else { 0.25 };
+            let flag = format!("--{}={value}", limit.name().replace('_', "-"));
             let parsed = <Check as clap::Parser>::parse_from(["check", &flag]);
             let of_gate = parsed.gate.gate().unwrap().read_limits().unwrap();
             let mut wanted = Limits::default();
-            wanted.set(limit, Some(0.25));
+            wanted.set(limit, Some(value));
             assert_eq!(of_gate, wanted);
         }
     }

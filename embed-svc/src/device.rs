@@ -1,5 +1,6 @@
 //! The devices that models run on, and the arithmetic they use.
 
+use clap::ValueEnum;
 use isomer_kernels::{Kernel, bf16::Bf16Kernel, int8::Int8Kernel};
 use serde::{Deserialize, Serialize};
 
@@ -7,35 +8,39 @@ use crate::error::EmbedError;
 
 /// Arithmetic of a transformer. Whatever is chosen, normalisations, rotations, softmax and pooling,
 /// the sums of products, and what follows the transformer are computed in `f32`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// 32-bit floats: what the reference libraries compute.
+    /// 32-bit floats, as the reference libraries compute.
     #[default]
     F32,
-    /// Weights and states in 16-bit IEEE floats, on a GPU: large values may overflow, which is an
-    /// error, not a wrong vector.
+    /// Weights and states in 16-bit floats, on a GPU.
+    ///
+    /// Large values may overflow, which is an error, not a wrong vector.
     F16,
-    /// bfloat16: the range of `f32` with 8 bits of mantissa. On a GPU weights and states, on the
-    /// CPU weights and inputs of the linear layers ([`isomer_kernels::bf16`]).
+    /// bfloat16: weights and states on a GPU, weights and inputs of linear layers on the CPU.
+    ///
+    /// It has the range of `f32` with 8 bits of mantissa. See [`isomer_kernels::bf16`].
     Bf16,
-    /// On the CPU, weights and inputs of the linear layers rounded to integers
-    /// ([`isomer_kernels::int8`]): faster, smaller, and not quite the same vectors. Embedding
-    /// tables and states stay in `f32`.
+    /// Weights and inputs of linear layers rounded to integers, on the CPU.
+    ///
+    /// It is faster and smaller, and its vectors differ slightly. Embedding tables and states stay
+    /// in `f32`. See [`isomer_kernels::int8`].
     Int8,
 }
 
 isomer_names::names!(Precision { F32 = "f32", F16 = "f16", Bf16 = "bf16", Int8 = "int8" });
 
 /// The code that computes transformers on the CPU. A GPU always computes on Candle's tensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuBackend {
     /// Our own kernels.
     #[default]
     Kernels,
-    /// Candle: the code that a GPU without kernels of ours runs. It is slower, and its vectors
-    /// differ from those of the kernels by rounding.
+    /// Candle: the code that a GPU without kernels of ours runs.
+    ///
+    /// It is slower, and its vectors differ from those of the kernels by rounding.
     Candle,
 }
 

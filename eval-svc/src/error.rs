@@ -80,6 +80,9 @@ fn dataset(error: &DatasetError) -> Fault {
             .field("dataset.path")
             .hint("send the files inline, or let the server's operator add the folder to eval.data_roots"),
         DatasetError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message).field("dataset"),
+        DatasetError::TrainIsTest { .. } => {
+            Fault::new(Code::InvalidArgument, "TRAIN_IS_TEST", message).field("dataset")
+        }
         DatasetError::Unreadable { .. } => Fault::precondition("UNREADABLE_DATASET", message).field("dataset"),
         DatasetError::InlinePath { .. }
         | DatasetError::MissingFile { .. }
@@ -125,6 +128,9 @@ fn run(error: RunError) -> Fault {
             ..dataset(&source)
         }
         .field("spec.suite"),
+        RunError::DatasetTwice { .. } => {
+            Fault::new(Code::InvalidArgument, "DATASET_TWICE", message).field("spec.suite")
+        }
         RunError::Datasets { .. } => Fault::unavailable("DATASET_UNREACHABLE", message).field("spec.suite"),
         RunError::Language { .. } => Fault::new(Code::InvalidArgument, "LANGUAGE", message)
             .field("spec.suite")

@@ -15,7 +15,7 @@ def suite(folder, pairs):
     """Data sets of our own and a sequential gate."""
     folder.mkdir()
     text = 'name = "faults"\nseeds = [1337, 7]\ntransformations = ["paraphrase"]\nattempts = 2\n\n'
-    text += '[gate]\nmax_at_chance = 1.0\nmax_guarded = 1.0\nmax_same_rewrites = 1.0\nsequential = "obrien-fleming"\n\n[[gate.rule]]\nmax_drop = 60\nbasis = "signed-rank"\n'
+    text += '[gate]\nmax_at_chance = 1.0\nmin_items = 1\nmax_guarded = 1.0\nmax_same_rewrites = 1.0\nsequential = "obrien-fleming"\n\n[[gate.rule]]\nmax_drop = 60\nbasis = "signed-rank"\n'
     animals = ["cat", "dog", "horse", "sheep", "goose", "heron"]
     for place in SETS:
         (folder / place).mkdir()

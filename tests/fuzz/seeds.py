@@ -204,7 +204,7 @@ def rows():
         "sts_tsv_gz": "a=== test.tsv.gz\nsentence1\tsentence2\tscore\na\tb\t1\nc\td\t2\ne\tf\t3\n",
         "pair": "b=== test.jsonl\n" + "".join(line(sentence1=f"a {n}", sentence2=f"b {n}", label=n % 2) for n in range(4)),
         "pair_rolled": "b=== test.jsonl.gz\n" + line(sentence1=["a", "b"], sentence2=["c", "d"], labels=[0, 1]),
-        "classification": f"c=== train.jsonl\n{labelled}=== test.jsonl.gz\n{labelled}",
+        "classification": f"c=== train.jsonl\n{labelled}=== test.jsonl.gz\n{labelled.replace('text ', 'other ')}",
         "clustering": "d=== test.jsonl\n" + line(sentences=["a", "b", "c", "d"], labels=["x", "y", "x", "y"]),
         "reranking": f"e=== test.jsonl\n{ranked}",
         "retrieval": f"f=== corpus.jsonl\n{corpus}=== queries.jsonl\n{queries}=== qrels/test.tsv\n{qrels}",

@@ -60,7 +60,7 @@ def check_errors(client, model):
         (openai.NotFoundError, "model", {"model": "no-such-encoder", "input": "a"}),
         (openai.BadRequestError, "input", {"model": model, "input": []}),
         (openai.BadRequestError, "dimensions", {"model": model, "input": "a", "dimensions": 100_000}),
-        (openai.BadRequestError, None, {"model": model, "input": "a", "extra_body": {"augmnt": {}}}),
+        (openai.BadRequestError, "augmnt", {"model": model, "input": "a", "extra_body": {"augmnt": {}}}),
         (
             openai.BadRequestError,
             "augment.transformations[0]",

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 pub mod fleet;
+pub mod folder;
 pub mod home;
 pub mod process;
 

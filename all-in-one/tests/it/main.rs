@@ -15,6 +15,7 @@ mod harness;
 mod in_process;
 mod models;
 mod promises;
+mod provider_checks;
 mod reference;
 mod responsive;
 #[path = "../../../crates/service-kit/tests/it/spans/harness.rs"]

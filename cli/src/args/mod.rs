@@ -39,6 +39,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use isomer_all_in_one::{CpuBackend, Precision};
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{Output, Truncation},
@@ -337,7 +338,7 @@ pub(crate) struct EngineArgs {
     /// Arithmetic of the encoders: int8 (CPU), f16 and bf16 (GPU) are faster and give vectors of
     /// spaces of their own [default: the configuration's embed.precision, else f32].
     #[arg(long, env = "ISOMER_PRECISION", value_enum)]
-    pub(crate) precision: Option<PrecisionArg>,
+    pub(crate) precision: Option<Precision>,
     /// Where encoders run: auto, cpu, cuda:0 (several: cuda:0,cuda:1) or metal, in builds that have
     /// them [default: the configuration's embed.device, else auto].
     #[arg(long, env = "ISOMER_DEVICE", value_name = "DEVICE")]
@@ -345,7 +346,7 @@ pub(crate) struct EngineArgs {
     /// Code that computes encoders on the CPU: our kernels, or Candle, which is slower and differs
     /// by rounding [default: the configuration's embed.backend, else kernels].
     #[arg(long, env = "ISOMER_BACKEND", value_enum)]
-    pub(crate) backend: Option<BackendArg>,
+    pub(crate) backend: Option<CpuBackend>,
 }
 
 /// The workers of a fleet.
@@ -360,28 +361,6 @@ pub(crate) struct FleetArgs {
     /// the configuration's store.url].
     #[arg(long, env = "ISOMER_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
-}
-
-/// The code that computes encoders on the CPU.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum BackendArg {
-    /// Our own kernels.
-    Kernels,
-    /// The tensors of candle-core.
-    Candle,
-}
-
-/// Arithmetic of an encoder.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum PrecisionArg {
-    /// 32-bit floats.
-    F32,
-    /// Weights and states in 16-bit floats, on a GPU.
-    F16,
-    /// bfloat16: weights and states on a GPU, weights and inputs of linear layers on the CPU.
-    Bf16,
-    /// Weights and inputs rounded to integers, on the CPU.
-    Int8,
 }
 
 /// `isomer embed`
@@ -580,6 +559,9 @@ pub(crate) struct JudgeArgs {
     /// Maximum number of attempts per pair.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
+    /// Use of stored ratings of another version of the judge's model, as its server names it.
+    #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChange::Report, help_heading = heading::GENERATION)]
+    pub(crate) on_fingerprint_change: OnFingerprintChange,
     /// Neither read nor write the cache.
     #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new(), help_heading = heading::GENERATION)]
     pub(crate) no_cache: bool,
@@ -658,7 +640,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, value_name = "FILE")]
         input: PathBuf,
     },
-    /// Remove the least recently used segments until the cache takes at most this many bytes.
+    /// Remove the least recently used entries until the cache takes at most this many bytes.
     #[command(after_help = "Example: isomer transform cache prune --max-bytes 1000000000")]
     Prune {
         /// Bytes on disk; 0 removes everything that no process is writing to.
@@ -1007,6 +989,10 @@ pub(crate) struct RunArgs {
     /// Sampling temperature of the generator, 0 to 2; 0 is greedy [default: the suite's].
     #[arg(long, env = "ISOMER_CHECK_TEMPERATURE", value_name = "T", help_heading = heading::GENERATION)]
     pub(crate) temperature: Option<f64>,
+    /// Use of stored texts and ratings of another version of a model, as its server names it
+    /// [default: the suite's].
+    #[arg(long, env = "ISOMER_CHECK_ON_FINGERPRINT_CHANGE", value_enum, help_heading = heading::GENERATION)]
+    pub(crate) on_fingerprint_change: Option<OnFingerprintChange>,
     /// Maximum number of rows per data set, drawn by the seed [default: the suite's].
     #[arg(long, env = "ISOMER_CHECK_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,

@@ -13,7 +13,7 @@ use crate::{
     args::{DatasetsArgs, Format},
     connect::Session,
     exit::Failure,
-    table::Table,
+    table::{Table, TextTable},
 };
 
 pub(super) async fn run(session: &Session, args: DatasetsArgs) -> Result<ExitCode, Failure> {
@@ -76,32 +76,26 @@ fn document(dataset: &DatasetInfo) -> Value {
 }
 
 fn table(datasets: &[DatasetInfo]) -> Table {
-    let mut table = crate::table::new();
-    table.set_header(["name", "task", "main score", "languages", "in", "where"]);
-    for dataset in datasets {
-        let families: Vec<&str> = dataset.families.iter().map(|family| family.name.as_str()).collect();
+    let families = |dataset: &DatasetInfo| -> String {
+        let families = dataset.families.iter().map(|family| family.name.as_str());
+        families.collect::<Vec<_>>().join(", ")
+    };
+    TextTable::of(datasets)
+        .words("name", |dataset| dataset.name.clone())
+        .words("task", |dataset| task(dataset).to_owned())
+        .words("main score", |dataset| dataset.main_score.clone())
         // --language accepts the subsets; for a data set without subsets, its language codes are
         // shown.
-        let languages = if dataset.subsets.is_empty() {
-            &dataset.languages
-        } else {
-            &dataset.subsets
-        };
-        let place = if dataset.path.is_empty() {
-            &dataset.hub_id
-        } else {
-            &dataset.path
-        };
-        table.add_row([
-            dataset.name.clone(),
-            task(dataset).to_owned(),
-            dataset.main_score.clone(),
-            few(languages),
-            families.join(", "),
-            place.clone(),
-        ]);
-    }
-    table
+        .words("languages", |dataset| match dataset.subsets.as_slice() {
+            [] => few(&dataset.languages),
+            subsets => few(subsets),
+        })
+        .words("in", families)
+        .words("where", |dataset| match dataset.path.as_str() {
+            "" => dataset.hub_id.clone(),
+            path => path.to_owned(),
+        })
+        .into()
 }
 
 /// The first few names of many.

@@ -18,7 +18,7 @@ use crate::{
     args::{Format, fleet::FleetViewArgs},
     connect::{MAX_MESSAGE_BYTES, Session},
     exit::Failure,
-    table,
+    table::{Table, TextTable},
 };
 
 pub(super) async fn run(session: &Session, args: FleetViewArgs) -> Result<ExitCode, Failure> {
@@ -107,15 +107,13 @@ fn as_text(fleet: &GetFleetResponse) -> String {
     }
     let time = |at: &Option<prost_types::Timestamp>| at.as_ref().and_then(document::time).unwrap_or_default();
     let mut parts = Vec::new();
-    let mut workers = table::new();
-    workers.set_header(["worker", "version", "arithmetic", "units at once", "since", "does now"]);
-    for worker in &fleet.workers {
-        let mut takes: Vec<String> = worker
-            .max_units
-            .iter()
-            .map(|(kind, most)| format!("{kind} {most}"))
-            .collect();
+    let takes = |worker: &FleetWorker| {
+        let takes = worker.max_units.iter();
+        let mut takes: Vec<String> = takes.map(|(kind, most)| format!("{kind} {most}")).collect();
         takes.sort_unstable();
+        takes.join(", ")
+    };
+    let work = |worker: &FleetWorker| {
         let work = worker.work.iter().map(|work| {
             format!(
                 "{} with {}: {} since {}",
@@ -125,51 +123,37 @@ fn as_text(fleet: &GetFleetResponse) -> String {
                 time(&work.since)
             )
         });
-        let name = if worker.host.is_empty() {
-            &worker.id
-        } else {
-            &worker.host
-        };
-        workers.add_row([
-            name.clone(),
-            worker.version.clone(),
-            worker.arithmetic.clone(),
-            takes.join(", "),
-            time(&worker.start_time),
-            work.collect::<Vec<_>>().join("\n"),
-        ]);
-    }
+        work.collect::<Vec<_>>().join("\n")
+    };
+    let workers: Table = TextTable::of(&fleet.workers)
+        .words("worker", |worker| match worker.host.as_str() {
+            "" => worker.id.clone(),
+            host => host.to_owned(),
+        })
+        .words("version", |worker| worker.version.clone())
+        .words("arithmetic", |worker| worker.arithmetic.clone())
+        .words("units at once", takes)
+        .words("since", |worker| time(&worker.start_time))
+        .words("does now", work)
+        .into();
     parts.push(match fleet.workers.is_empty() {
         true => "no workers: isomer worker --engine nats://HOST:4222 --store URL starts one".to_owned(),
         false => workers.to_string(),
     });
     if !fleet.lanes.is_empty() {
-        let mut lanes = table::new();
-        lanes.set_header([
-            "lane",
-            "arithmetic",
-            "workers",
-            "queued",
-            "in work",
-            "done/s",
-            "calls",
-            "state",
-        ]);
-        for lane in &fleet.lanes {
-            lanes.add_row([
-                format!("{} with {}", lane.kind, lane.of),
-                lane.arithmetic.clone(),
-                lane.workers.to_string(),
-                lane.queued.to_string(),
-                lane.in_work.to_string(),
-                format!("{:.2}", lane.finished_per_second),
-                match lane.max_calls {
-                    0 => String::new(),
-                    most => format!("{} of {most}", lane.calls),
-                },
-                state(lane, &time(&lane.paused_until)),
-            ]);
-        }
+        let lanes: Table = TextTable::of(&fleet.lanes)
+            .words("lane", |lane| format!("{} with {}", lane.kind, lane.of))
+            .words("arithmetic", |lane| lane.arithmetic.clone())
+            .words("workers", |lane| lane.workers.to_string())
+            .words("queued", |lane| lane.queued.to_string())
+            .words("in work", |lane| lane.in_work.to_string())
+            .words("done/s", |lane| format!("{:.2}", lane.finished_per_second))
+            .words("calls", |lane| match lane.max_calls {
+                0 => String::new(),
+                most => format!("{} of {most}", lane.calls),
+            })
+            .words("state", |lane| state(lane, &time(&lane.paused_until)))
+            .into();
         parts.push(lanes.to_string());
     }
     for wait in &fleet.waits {

@@ -131,6 +131,9 @@ fn gate(gate: &Gate) -> String {
         let RuleLimit { kind, value } = rule.limit;
         let Some(reason) = kind.row().starter else { continue };
         text.push_str(&format!("\n# {reason}\n[[gate.rule]]\n{} = {value}\n", kind.name()));
+        if let Some(value) = rule.fail_at {
+            text.push_str(&format!("fail_at = {value}\n"));
+        }
         if rule.of != kind.measure().row().quantity {
             text.push_str(&format!("of = {}\n", quoted(&rule.of)));
         }

@@ -1,6 +1,7 @@
 //! `isomer transform judge`: rates pairs, in the same order.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{BufWriter, Read, Write},
     path::Path,
@@ -56,6 +57,7 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
         bypass_cache: args.no_cache,
         transformation,
         priority: Priority::Batch.into(),
+        on_fingerprint_change: args.on_fingerprint_change.into(),
         ..JudgeRequest::default()
     };
     let rated = rate(&connection, &request, pairs, "judge", &display).await?;
@@ -76,6 +78,9 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
             .mean()
             .map_or_else(String::new, |mean| format!("; mean {mean:.3}"))
     ));
+    if let Some(note) = versions(summary) {
+        display.note(&note);
+    }
     let mut reasons = Reasons::default();
     for rating in &rated.ratings {
         reasons.count(&rating.error);
@@ -89,6 +94,18 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A note on ratings of several versions of the judge's model.
+fn versions(summary: &JudgeSummary) -> Option<String> {
+    let versions: BTreeMap<_, _> = summary.fingerprints.iter().collect();
+    let counts: Vec<String> = versions.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    (counts.len() > 1).then(|| {
+        format!(
+            "ratings by version of the model: {}; --on-fingerprint-change regenerate requests those of other versions again",
+            counts.join(", ")
+        )
+    })
 }
 
 /// Ratings of all pairs, in the order of the pairs.
@@ -138,6 +155,9 @@ pub(super) async fn rate(
         sum.unreadable += part.unreadable;
         sum.generator_errors += part.generator_errors;
         sum.cache_hits += part.cache_hits;
+        for (version, ratings) in part.fingerprints {
+            *sum.fingerprints.entry(version).or_default() += ratings;
+        }
         sum.unreadable_answers += part.unreadable_answers;
         rated.ratings.extend(answer.ratings);
         display.step(

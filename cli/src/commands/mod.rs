@@ -87,7 +87,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
     let _telemetry = telemetry::init("isomer", &telemetry)?;
     let flags = requests(&command);
-    execute(&session, command)
+    Box::pin(execute(&session, command))
         .await
         .map_err(|failure| failure.with_flags(flags))
 }

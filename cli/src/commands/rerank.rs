@@ -38,6 +38,7 @@ pub(super) async fn run(session: &Session, args: RerankArgs) -> Result<ExitCode,
             documents: part.iter().map(|document| document.text.clone()).collect(),
             top_n: args.top,
             label: args.label.clone().unwrap_or_default(),
+            ..RerankRequest::default()
         };
         let answer = client.rerank(request).await;
         let of_document = |status| Failure::from(status).after_items("documents", first as usize);

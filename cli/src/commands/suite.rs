@@ -10,7 +10,7 @@ use crate::{
     args::{Format, suite::SuiteCommand},
     connect::Session,
     exit::Failure,
-    table,
+    table::{Table, TextTable},
 };
 
 pub(super) fn run(session: &Session, command: &SuiteCommand) -> Result<ExitCode, Failure> {
@@ -49,17 +49,13 @@ fn list(format: Format) -> Result<String, Failure> {
             suites.iter().map(|suite| format!("{}\n", one(suite))).collect()
         }
         Format::Text => {
-            let mut shown = table::new();
-            shown.set_header(vec!["suite", "data sets", "transformations", "seeds", "description"]);
-            for suite in &suites {
-                shown.add_row(vec![
-                    suite.name.clone(),
-                    suite.datasets.len().to_string(),
-                    suite.transformations.len().to_string(),
-                    suite.seeds.len().to_string(),
-                    suite.description.clone(),
-                ]);
-            }
+            let shown: Table = TextTable::of(&suites)
+                .words("suite", |suite| suite.name.clone())
+                .words("data sets", |suite| suite.datasets.len().to_string())
+                .words("transformations", |suite| suite.transformations.len().to_string())
+                .words("seeds", |suite| suite.seeds.len().to_string())
+                .words("description", |suite| suite.description.clone())
+                .into();
             format!("{shown}\n")
         }
     })

@@ -2,7 +2,6 @@
 
 use std::{cmp::Reverse, collections::HashMap, process::ExitCode};
 
-use comfy_table::CellAlignment;
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_encoder_client::retry;
 use isomer_proto::{
@@ -23,7 +22,7 @@ use crate::{
     input::Record,
     progress::{Display, Step},
     reasons::Reasons,
-    table,
+    table::Table,
 };
 
 /// Queries per request: few, so that progress is reported often, and a failed request loses little.
@@ -252,18 +251,8 @@ fn add(total: &mut GenerationEstimate, more: GenerationEstimate) {
 }
 
 fn as_text(estimates: &[(String, GenerationEstimate)]) -> String {
-    let mut summary = table::new();
-    let mut head = plan::HEAD.to_vec();
-    head.push("price");
-    summary.set_header(head);
-    for (name, estimate) in estimates {
-        let mut row = plan::row(name, estimate);
-        row.push(plan::price(estimate));
-        summary.add_row(row);
-    }
-    for column in summary.column_iter_mut().skip(1).take(plan::HEAD.len() - 1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let rows = estimates.iter().map(|(name, one)| (name.as_str(), one));
+    let summary: Table = plan::estimates(rows).words("price", |(_, one)| plan::price(one)).into();
     format!("{summary}\n\n{}", plan::NOTE)
 }
 

@@ -44,6 +44,7 @@ const RUN_SPEC: &[Field] = &[
     flag("spec.judge.scales", "--judge-scale"),
     flag("spec.judge.accept", "--judge-accept"),
     flag("spec.temperature", "--temperature"),
+    flag("spec.on_fingerprint_change", "--on-fingerprint-change"),
     flag("spec.prompts", "--prompt"),
     flag("spec.separation.off", "--no-separation"),
     flag("spec.separation.kinds", "--separation-kind"),
@@ -181,6 +182,7 @@ pub(crate) const ENCODE: RequestFlags = RequestFlags {
         flag("output", "--token-vectors"),
         flag("outputs", "--outputs"),
         flag("max_active_dimensions", "--max-active-dimensions"),
+        unset("bypass_cache"),
     ]],
 };
 
@@ -260,6 +262,7 @@ pub(crate) const JUDGE: RequestFlags = RequestFlags {
         flag("bypass_cache", "--no-cache"),
         flag("transformation", "--of"),
         unset("priority"),
+        flag("on_fingerprint_change", "--on-fingerprint-change"),
     ]],
 };
 
@@ -271,5 +274,6 @@ pub(crate) const RERANK: RequestFlags = RequestFlags {
         items("documents", "--input", "document"),
         flag("top_n", "--top"),
         flag("label", "--label"),
+        unset("activation"),
     ]],
 };

@@ -188,6 +188,7 @@ impl EncodeOptions {
             outputs: outputs.into_iter().map(i32::from).collect(),
             max_active_dimensions: self.max_active_dimensions,
             prompt,
+            ..EncodeRequest::default()
         })
     }
 }

@@ -112,6 +112,7 @@ impl Client {
                 documents,
                 top_n,
                 label: options.label.clone(),
+                ..RerankRequest::default()
             };
             async move {
                 unary!(

@@ -23,6 +23,8 @@ pub struct RowAudit {
     pub two_labels: u64,
     /// Texts that contain only white space.
     pub empty: u64,
+    /// Queries for which every document of the corpus is relevant, so that no order is wrong.
+    pub all_relevant: u64,
 }
 
 impl RowAudit {
@@ -52,6 +54,7 @@ impl RowAudit {
             leaked,
             two_labels,
             empty,
+            all_relevant,
         } = self;
         let leak = match labels {
             Labels::Retrieval(_) => {
@@ -63,6 +66,12 @@ impl RowAudit {
             (*leaked, leak),
             (*two_labels, format!("{two_labels} texts of test rows have two labels")),
             (*empty, format!("{empty} texts are empty, and are encoded as they are")),
+            (
+                *all_relevant,
+                format!(
+                    "every document of the corpus is relevant for {all_relevant} queries, whose score cannot differ"
+                ),
+            ),
         ];
         found
             .into_iter()
@@ -98,7 +107,7 @@ fn classification(texts: &[DatasetText], train: usize, test_labels: &[String]) -
         rows: test.len() as u64,
         leaked: leaked.count() as u64,
         two_labels: labels.values().filter(|own| own.len() > 1).count() as u64,
-        empty: 0,
+        ..RowAudit::default()
     }
 }
 
@@ -118,11 +127,27 @@ fn retrieval(texts: &[DatasetText], labels: &retrieval::Labels) -> RowAudit {
         let equal = by_text.get(&folded(&document.text)).into_iter().flatten();
         leaked.extend(equal.filter(|query| !(labels.ignore_identical_ids && labels.query_ids[**query] == *id)));
     }
+    let all_relevant = (0..queries.len()).filter(|query| every_document_is_relevant(labels, *query));
     RowAudit {
         rows: queries.len() as u64,
         leaked: leaked.len() as u64,
+        all_relevant: all_relevant.count() as u64,
         ..RowAudit::default()
     }
+}
+
+/// Whether every document that the search may return for a query is relevant.
+fn every_document_is_relevant(labels: &retrieval::Labels, query: usize) -> bool {
+    let documents = labels.document_ids.len();
+    let left_out = |document: usize| {
+        labels.ignore_identical_ids && labels.document_ids.get(document) == labels.query_ids.get(query)
+    };
+    let judged = labels.judgements.get(query).map_or(&[][..], Vec::as_slice);
+    let relevant = judged
+        .iter()
+        .filter(|(document, grade)| *grade > 0 && *document < documents && !left_out(*document));
+    let relevant = relevant.count();
+    relevant == documents || (relevant + 1 == documents && (0..documents).any(left_out))
 }
 
 #[cfg(test)]
@@ -178,6 +203,30 @@ mod tests {
         assert_eq!(audit(corpus, true), (2, 1), "its copy has another id");
         let own = corpus.replace("which WAY?", "Far.");
         assert_eq!((audit(&own, false), audit(&own, true)), ((2, 1), (2, 0)));
+    }
+
+    #[test]
+    fn a_query_for_which_every_document_is_relevant_is_counted() {
+        let corpus = "{\"_id\": \"q1\", \"text\": \"North.\"}\n{\"_id\": \"d2\", \"text\": \"South.\"}\n";
+        let queries = "{\"_id\": \"q1\", \"text\": \"Which way?\"}\n{\"_id\": \"q2\", \"text\": \"How far?\"}\n";
+        let count = |rows: &str, ignore_identical_ids| {
+            let qrels = format!("query-id\tcorpus-id\tscore\n{rows}");
+            let files = [
+                ("corpus.jsonl", corpus),
+                ("queries.jsonl", queries),
+                ("qrels/test.tsv", &qrels),
+            ];
+            let options = LoadOptions {
+                ignore_identical_ids,
+                ..LoadOptions::default()
+            };
+            loaded(TaskType::Retrieval, &files, options).audit().all_relevant
+        };
+        let all = "q1\tq1\t1\nq1\td2\t1\nq2\tq1\t1\nq2\td2\t2\n";
+        assert_eq!(count(all, false), 2);
+        assert_eq!(count("q1\td2\t1\nq2\tq1\t1\nq2\td2\t0\n", false), 0);
+        // The search does not return the document with the query's id.
+        assert_eq!(count("q1\td2\t1\nq2\tq1\t1\n", true), 1);
     }
 
     #[test]

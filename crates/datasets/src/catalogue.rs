@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use isomer_config::spelling::nearest;
 use serde::Deserialize;
 
-#[cfg(feature = "locate")]
-use super::LoadOptions;
-use super::{FieldMap, HubRef};
+use super::{FieldMap, HubRef, LoadOptions};
 use isomer_scoring::task::TaskType;
 
 /// A data set with a name.
@@ -44,6 +42,11 @@ pub struct Entry {
     /// documents.
     #[serde(default)]
     pub joined_sets: bool,
+    /// Clustering: single documents are cut into this many sets, as mteb's rows are.
+    pub sets: Option<usize>,
+    /// The data set that corrects this one in mteb. A superseded data set is listed nowhere, but
+    /// its name is accepted.
+    pub superseded_by: Option<String>,
     #[serde(default)]
     fields: BTreeMap<String, String>,
     /// The papers' collections that contain it.
@@ -95,7 +98,25 @@ impl Entry {
         if options.samples_per_label.is_none() {
             options.samples_per_label = self.samples_per_label;
         }
+        options.sets = options.sets.or(self.sets);
         options.entry = Some(self);
+    }
+
+    /// Notes for users on data that were loaded with these options.
+    pub(crate) fn notes(&self, options: &LoadOptions) -> Vec<String> {
+        let superseded = self.superseded_by.as_ref().map(|current| {
+            format!(
+                "mteb has replaced {} by {current}, which corrects its rows or its scores",
+                self.name
+            )
+        });
+        let layout = self.sets.filter(|sets| options.sets != Some(*sets)).map(|sets| {
+            let chosen = options.sets.unwrap_or(1);
+            format!(
+                "clustered in sets of another number ({chosen}) than mteb's ({sets}): the scores differ by up to 0.28"
+            )
+        });
+        superseded.into_iter().chain(layout).collect()
     }
 
     /// mteb's codes of the languages of a subset.
@@ -121,6 +142,11 @@ pub fn entries() -> &'static [Entry] {
         }
     });
     &ENTRIES
+}
+
+/// Those that mteb has not replaced.
+pub fn current() -> impl Iterator<Item = &'static Entry> {
+    entries().iter().filter(|entry| entry.superseded_by.is_none())
 }
 
 /// The data set with this name, ignoring case.
@@ -172,6 +198,52 @@ mod tests {
                 assert!(membership.subsets.iter().all(|s| subsets.contains(s)), "{}", entry.name);
             }
         }
+    }
+
+    /// A data set in mteb's package.
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+        path: String,
+        revision: String,
+        splits: Vec<String>,
+        metric: String,
+        superseded_by: Option<String>,
+    }
+
+    #[test]
+    fn every_entry_is_as_in_the_metadata_of_mteb() {
+        let metadata: Vec<Metadata> = serde_json::from_str(include_str!("../catalogue/metadata.json")).unwrap();
+        assert_eq!(metadata.len(), entries().len());
+        for entry in entries() {
+            let theirs = metadata.iter().find(|theirs| theirs.name == entry.name).unwrap();
+            assert_eq!(
+                (&entry.hub, &entry.revision, &entry.metric, &entry.superseded_by),
+                (&theirs.path, &theirs.revision, &theirs.metric, &theirs.superseded_by),
+                "{}",
+                entry.name
+            );
+            assert!(theirs.splits.contains(&entry.split), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_superseded_data_set_is_in_no_collection_and_its_successor_is_current() {
+        let superseded: Vec<&Entry> = entries().iter().filter(|entry| entry.superseded_by.is_some()).collect();
+        assert_eq!(superseded.len(), 9);
+        for entry in superseded {
+            assert!(entry.families.is_empty(), "{}", entry.name);
+            let successor = find(entry.superseded_by.as_deref().unwrap()).unwrap();
+            assert!(current().any(|one| one.name == successor.name), "{}", entry.name);
+            let notes = entry.notes(&LoadOptions::default());
+            assert!(notes.len() == 1 && notes[0].contains(&successor.name), "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn no_current_classification_is_scored_on_its_train_split() {
+        let classifications = current().filter(|entry| entry.task == TaskType::Classification);
+        assert_eq!(classifications.filter(|entry| entry.split == "train").count(), 0);
     }
 
     #[test]

@@ -147,6 +147,14 @@ pub enum DatasetError {
     /// A metric that is undefined for these labels.
     #[error("{file}: {problem}")]
     Undefined { file: String, problem: String },
+    /// Classification whose scored rows are those that it is fitted on.
+    #[error("{test}: its rows are those of the train file {train}, so the score would be memory; {hint}")]
+    TrainIsTest {
+        train: String,
+        test: String,
+        /// The remedy.
+        hint: String,
+    },
     /// A limit of zero rows.
     #[error("a limit of 0 rows leaves nothing to score; give at least 2 pairs or 1 query")]
     ZeroLimit,

@@ -10,6 +10,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
+use isomer_scoring::task::TaskType;
 use parquet::file::{reader::FileReader, serialized_reader::SerializedFileReader};
 
 use super::{
@@ -204,6 +205,23 @@ impl<'a> Files<'a> {
     }
 }
 
+impl<'a> Files<'a> {
+    /// BLAKE3 (hex) of a task and of the bytes of these tables, unpacked.
+    pub(super) fn digest(&self, task: TaskType, names: &[&str]) -> Result<String, DatasetError> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(task.name().as_bytes());
+        for name in names {
+            hasher.update(self.table(name)?.bytes_digest()?.as_bytes());
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    /// Whether two tables have the same bytes, unpacked.
+    pub(super) fn equal(&self, one: &str, other: &str) -> Result<bool, DatasetError> {
+        Ok(one == other || self.table(one)?.bytes_digest()? == self.table(other)?.bytes_digest()?)
+    }
+}
+
 impl<'a> Table<'a> {
     /// A table in these files. A file with an unknown extension is parsed as JSON lines.
     pub(super) fn of_files(name: String, paths: impl IntoIterator<Item = PathBuf>) -> Self {
@@ -224,6 +242,16 @@ impl<'a> Table<'a> {
             [first, rest @ ..] => format!("{} and {} more", first.label, rest.len()),
             [] => self.name.clone(),
         }
+    }
+
+    /// BLAKE3 over the unpacked bytes of its files.
+    fn bytes_digest(&self) -> Result<blake3::Hash, DatasetError> {
+        let mut hasher = blake3::Hasher::new();
+        for part in &self.parts {
+            let read = hasher.update_reader(part.text()?);
+            read.map_err(|source| part.unreadable(source))?;
+        }
+        Ok(hasher.finalize())
     }
 
     /// Whether its rows are lines of tab-separated cells rather than a table with a header.

@@ -80,10 +80,40 @@ fn push(texts: &mut Vec<DatasetText>, id: String, text: String) {
 
 /// The labels that clustering is scored against: one per document, and the documents of each set if
 /// rows are sets.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct ClusteringLabels {
     pub(super) labels: Vec<String>,
     pub(super) sets: Vec<usize>,
+    /// Whether single documents were cut into the sets.
+    #[serde(default)]
+    cut: bool,
+}
+
+impl ClusteringLabels {
+    pub(super) fn rows_are_sets(&self) -> bool {
+        !self.sets.is_empty() && !self.cut
+    }
+
+    /// Cuts single documents, in their order, into sets whose sizes differ by at most one.
+    ///
+    /// # Errors
+    /// If there are fewer documents than sets.
+    pub(super) fn cut_into(&mut self, sets: usize) -> Result<(), String> {
+        let documents = self.labels.len();
+        if !self.sets.is_empty() || sets < 2 {
+            return Ok(());
+        }
+        if documents < sets {
+            return Err(format!(
+                "{documents} documents cannot be cut into {sets} sets; give fewer `sets`"
+            ));
+        }
+        self.sets = (0..sets)
+            .map(|set| documents / sets + usize::from(set < documents % sets))
+            .collect();
+        self.cut = true;
+        Ok(())
+    }
 }
 
 /// Reads `text label` (a document a row) or `sentences[] labels[]` (a set a row). All rows must
@@ -95,10 +125,7 @@ pub(super) fn read_clustering(
 ) -> Result<(Vec<DatasetText>, ClusteringLabels), DatasetError> {
     let mut rows_of = Rows::open(files, name)?;
     let mut texts = Vec::new();
-    let mut labels = ClusteringLabels {
-        labels: Vec::new(),
-        sets: Vec::new(),
-    };
+    let mut labels = ClusteringLabels::default();
     let mut rows = 0;
     while let Some(mut row) = rows_of.next_row()? {
         match selection.takes() {

@@ -34,7 +34,27 @@ pub(super) struct RetrievalFiles {
     pub(super) qrels: String,
 }
 
+impl RetrievalFiles {
+    fn names(&self) -> Vec<&str> {
+        vec![self.corpus.as_str(), self.queries.as_str(), self.qrels.as_str()]
+    }
+}
+
 impl FileSelection {
+    /// The names of all files.
+    pub(super) fn names(&self) -> Vec<&str> {
+        match &self.kind {
+            Kind::Rows(name) => vec![name.as_str()],
+            Kind::TrainAndTest(train, test) => vec![train.as_str(), test.as_str()],
+            Kind::Retrieval(files) => files.names(),
+            Kind::Ranked(files, candidates) => {
+                let mut names = files.names();
+                names.push(candidates);
+                names
+            }
+        }
+    }
+
     /// The file of rows of a single-file task.
     pub(super) fn rows(&self) -> Result<&str, DatasetError> {
         match &self.kind {

@@ -114,6 +114,9 @@ pub struct LoadOptions {
     pub root: Option<std::path::PathBuf>,
     /// Clustering: use the older form under mteb-v2 too, for data of single documents.
     pub legacy_clustering: bool,
+    /// Clustering: number of sets into which single documents are cut, in their order. `None`: the
+    /// catalogue's, else one. Rows that are sets stay as they are.
+    pub sets: Option<usize>,
     /// The catalogue's entry, if the data set was found there by name.
     pub entry: Option<&'static catalogue::Entry>,
     /// Clustering, current form: fraction of the documents that are clustered. `None`: mteb's 0.04.
@@ -138,6 +141,7 @@ impl Default for LoadOptions {
             root: None,
             legacy_clustering: false,
             max_fraction: None,
+            sets: None,
             entry: None,
         }
     }
@@ -186,6 +190,7 @@ pub struct Dataset {
     language: Option<String>,
     sides: sides::Sides,
     digest: String,
+    source_digest: String,
     texts: Vec<DatasetText>,
     labels: Labels,
     audit: RowAudit,
@@ -246,6 +251,12 @@ impl Dataset {
         &self.digest
     }
 
+    /// BLAKE3 (hex) of the task and of the unpacked files that the rows were drawn from. It does
+    /// not depend on the sample.
+    pub fn source_digest(&self) -> &str {
+        &self.source_digest
+    }
+
     /// Number of scored rows: pairs, queries, texts or groups.
     pub fn items(&self) -> usize {
         match &self.labels {
@@ -266,7 +277,7 @@ impl Dataset {
     /// whose rows are sets.
     pub fn rows(&self) -> usize {
         match &self.labels {
-            Labels::Clustering { labels, .. } if !labels.sets.is_empty() => labels.sets.len(),
+            Labels::Clustering { labels, .. } if labels.rows_are_sets() => labels.sets.len(),
             _ => self.items(),
         }
     }

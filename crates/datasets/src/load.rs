@@ -49,8 +49,12 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         .notes
         .extend(summary.draw.sample.iter().map(ToString::to_string));
     summary.notes.extend(sides.note(selection.language.as_deref()));
+    summary
+        .notes
+        .extend(options.entry.into_iter().flat_map(|entry| entry.notes(options)));
     let audit = RowAudit::of(&texts, &labels);
     summary.notes.extend(audit.notes(&labels));
+    let source_digest = files.digest(task, &selection.names())?;
     let mut dataset = Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
         task,
@@ -58,6 +62,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         language: selection.language,
         sides,
         digest: digest::of(task, &texts, &labels),
+        source_digest,
         texts,
         labels,
         audit,
@@ -152,6 +157,17 @@ fn read_task(
         }
         TaskType::Classification => {
             let (train, test) = selection.train_and_test()?;
+            if files.equal(train, test)? {
+                let successor = options.entry.and_then(|entry| entry.superseded_by.as_deref());
+                return Err(DatasetError::TrainIsTest {
+                    train: files.label(train),
+                    test: files.label(test),
+                    hint: successor.map_or_else(
+                        || "give a split that was not fitted on".to_owned(),
+                        |name| format!("use {name}, which has a test split"),
+                    ),
+                });
+            }
             let by_label = (options.sample_seed, Draw::Proportional);
             let (rows, drawn) = pick(task, files, train, options.train_limit, by_label)?;
             let picked = [rows, picked(test)?];
@@ -175,6 +191,12 @@ fn read_task(
             let (texts, mut labels) = labelled::read_clustering(files, name, picked(name)?)?;
             if options.entry.is_some_and(|entry| entry.joined_sets) {
                 labels.sets.clear();
+            } else {
+                let cut = labels.cut_into(options.sets.unwrap_or(1));
+                cut.map_err(|problem| DatasetError::Undefined {
+                    file: files.label(name),
+                    problem,
+                })?;
             }
             let labels = Labels::Clustering {
                 labels,

@@ -44,6 +44,18 @@ impl GateVerdict {
     }
 }
 
+/// A number with its ending: `4th`.
+fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
 impl GateReport {
     /// The rules that apply to an encoder, with their verdicts.
     pub fn rules_of<'a>(&'a self, own: &'a EncoderVerdict) -> impl Iterator<Item = (&'a GateRule, &'a RuleVerdict)> {
@@ -92,6 +104,16 @@ impl GateReport {
         if self.verdict == GateVerdict::Pass && !self.compares_level() {
             caveats.push("Level not compared: no baseline.".to_owned());
         }
+        for own in &self.encoders {
+            if let Some(attempts) = own.attempts.as_ref().filter(|attempts| attempts.number > 1) {
+                let earlier = counted(attempts.earlier.len(), "earlier one");
+                let number = ordinal(attempts.number);
+                caveats.push(format!(
+                    "{}: {number} attempt on these data; {earlier} had other seeds, rows or texts.",
+                    own.encoder
+                ));
+            }
+        }
         if let Some(why) = &self.ratings_refused {
             caveats.push(format!("Ratings do not count: {why}."));
         } else if self.rewrites_rated == Some(false) {
@@ -100,9 +122,9 @@ impl GateReport {
         caveats
     }
 
-    /// Whether any rule compares the encoders with a baseline.
+    /// Whether any rule compares scores of the encoders with those of a baseline.
     fn compares_level(&self) -> bool {
-        self.rules.iter().any(|rule| rule.kind.measure().row().needs_baseline)
+        self.rules.iter().any(|rule| rule.kind.measure() == Measure::Difference)
     }
 
     /// The verdict, and the encoders that it is about.
@@ -140,7 +162,20 @@ impl GateReport {
 impl GateRule {
     /// The finding with the limit: `total drops by 9.1 points (limit 15)`.
     pub fn finding(&self, said: &RuleVerdict) -> Option<String> {
-        Some(format!("{} (limit {})", self.found(said)?, self.limit_value()))
+        let (found, limit) = (self.found(said)?, self.limit_value());
+        Some(format!("{found} (limit {limit}{})", self.failing()))
+    }
+
+    /// Where it fails: `, fails beyond 2`; empty if that is at the limit.
+    pub(super) fn failing(&self) -> String {
+        let Some(fail_at) = self.fail_at else {
+            return String::new();
+        };
+        let side = match self.kind.row().side {
+            Side::AtLeast => "below",
+            Side::AtMost | Side::AtLeastMinus => "beyond",
+        };
+        format!(", fails {side} {}", self.unit().limit(fail_at))
     }
 
     /// The finding, the limit, the bounds and the remarks.
@@ -199,7 +234,7 @@ impl GateRule {
             Side::AtLeast => "at least",
             Side::AtMost | Side::AtLeastMinus => "at most",
         };
-        format!("{side} {}", self.limit_value())
+        format!("{side} {}{}", self.limit_value(), self.failing())
     }
 
     /// The bounds in the direction of [`Self::found`]: `4.0 to 13.8`.
@@ -242,5 +277,19 @@ impl GateRule {
             (_, Some(Unit::Group) | None) => "data set",
         };
         counted(said.units, unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ordinal;
+
+    #[test]
+    fn numbers_have_their_endings() {
+        let numbers = [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal);
+        assert_eq!(
+            numbers,
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The sentences of a report: the findings, and caveats about them.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::{
     CheckRow, JudgeReport, Report, encoding,
@@ -163,9 +163,29 @@ fn rank_change(by_total: &[&EncoderProfile]) -> Option<String> {
     })
 }
 
+/// A caveat about texts or ratings of several versions of a model.
+fn of_versions(what: &str, model: &str, versions: &BTreeMap<String, u64>) -> Option<String> {
+    if versions.len() < 2 {
+        return None;
+    }
+    let mut counts: Vec<(&String, &u64)> = versions.iter().collect();
+    counts.sort_by_key(|(version, count)| (std::cmp::Reverse(**count), *version));
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(version, count)| format!("{count} of {version}"))
+        .collect();
+    Some(format!(
+        "{model} gave {what} of several versions of its model ({}). on_fingerprint_change = \"regenerate\" requests those \
+         of other versions again.",
+        counts.join(", ")
+    ))
+}
+
 /// Caveats about ratings.
 fn of_judge(judge: &JudgeReport) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = of_versions("ratings", &format!("The judge {}", judge.id), &judge.versions)
+        .into_iter()
+        .collect();
     if !judge.own_texts.is_empty() {
         notes.push(format!(
             "The judge {} is a generator of the texts too ({}): models rate their own words higher (self-preference). Ratings \
@@ -246,6 +266,9 @@ pub fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let generators = report.generators.iter();
+    notes
+        .extend(generators.filter_map(|one| of_versions("texts", &format!("The generator {}", one.id), &one.versions)));
     notes.extend(sampled(report));
     notes.extend(encoding::notes(report));
     notes.extend(report.judge.iter().flat_map(of_judge));

@@ -77,6 +77,9 @@ pub struct GateRule {
     pub kind: RuleKind,
     /// Where the limit lies.
     pub limit: f64,
+    /// The value beyond which it fails; absent: that of the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail_at: Option<f64>,
     /// `points`, `percent` or, for `min_separation`, `share`.
     pub unit: String,
     /// `original`, `total`, an axis or a transformation.
@@ -115,8 +118,8 @@ pub struct GateRule {
     /// Share of accepted rewrites below which it is invalid; absent likewise.
     #[serde(default)]
     pub min_accepted: Option<f64>,
-    /// Every share beyond which it is invalid, by name, those above among them; empty in reports of
-    /// versions that named each in a field of its own.
+    /// Every share, and the number of items, beyond which it is invalid, by name, those above among
+    /// them; empty in reports of versions that named each in a field of its own.
     #[serde(default)]
     pub validity: BTreeMap<String, f64>,
     /// Where it was written, e.g. `nightly.toml:12`; empty: in the request.
@@ -155,6 +158,19 @@ pub struct EncoderVerdict {
     pub verdict: GateVerdict,
     /// One per rule, in the rules' order.
     pub rules: Vec<RuleVerdict>,
+    /// Runs with the same rules on the same data; absent in reports of versions that did not count
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Attempts>,
+}
+
+/// The place of a run among those that decided the same rules on the same data.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Attempts {
+    /// Number of the attempt, from 1. Runs with equal scores are one attempt.
+    pub number: u64,
+    /// The first run of each earlier attempt, oldest first.
+    pub earlier: Vec<String>,
 }
 
 /// Verdict of one rule on one encoder.
@@ -189,7 +205,8 @@ pub struct RuleVerdict {
     /// How many of its texts were not rewritten; absent for rules on the original texts.
     #[serde(default)]
     pub rewrites: Option<RewriteShare>,
-    /// The shares that `validity` of the rule limits, as far as they are known, by name.
+    /// The shares, and the number of items, that `validity` of the rule limits, as far as they are
+    /// known, by name.
     #[serde(default)]
     pub shares: BTreeMap<String, f64>,
     /// Undecided: data sets in all that would decide, if the estimate and the spread stayed.
@@ -335,7 +352,7 @@ impl GateRule {
             Side::AtMost => "≤ ",
         };
         let unit = if self.unit == "percent" { " %" } else { "" };
-        format!("{sign}{}{unit}", fine(self.limit))
+        format!("{sign}{}{unit}{}", fine(self.limit), self.failing())
     }
 
     /// Measured quantity, e.g. `drop of total`.

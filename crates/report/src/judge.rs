@@ -1,5 +1,7 @@
 //! The judge of a report, and its ratings.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,10 @@ pub struct JudgeReport {
     pub scales: Vec<JudgedScale>,
     /// Generators of the texts that are the judge itself: it rated its own words.
     pub own_texts: Vec<String>,
+    /// Number of ratings of each version of the model, as its server names it; empty where it names
+    /// none.
+    #[serde(default)]
+    pub versions: BTreeMap<String, u64>,
     /// Ratings per scale and transformation, over data sets and of each where there are several.
     pub ratings: Vec<RatingRow>,
     /// Least similarity of a rewrite that is accepted; absent in reports of versions that accepted

@@ -36,6 +36,7 @@ mod judge_view;
 mod junit;
 mod languages;
 mod markdown;
+mod markdown_table;
 mod model;
 mod names;
 mod noise_view;
@@ -67,7 +68,8 @@ pub use complete::complete;
 pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
 pub use format::percent;
 pub use gate::{
-    EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,
+    Attempts, EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict,
+    SequentialReport,
 };
 pub use items::{ITEMS_SCHEMA, ItemTexts, ItemsOfDataset, ItemsOfScore, JudgedRewrite, RunItems, read_items};
 pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
@@ -83,6 +85,7 @@ pub use schema::json_schema;
 pub use separation::{CopyCounts, EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
 pub use subsets::SubsetReport;
 pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
+pub use text_table::{TableColumns, TextTable};
 
 /// Data sets: the crate `isomer-datasets`.
 use isomer_datasets as dataset;

@@ -241,6 +241,10 @@ pub struct GeneratorInfo {
     pub id: String,
     /// Digest of the weights, where known.
     pub digest: String,
+    /// Number of texts that each version of the model wrote, as its server names it; empty where it
+    /// names none.
+    #[serde(default)]
+    pub versions: BTreeMap<String, u64>,
 }
 
 /// Identity and content of a data set.

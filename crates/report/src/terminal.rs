@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, fmt::Write};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width};
 
 use crate::{
-    CheckRow, GateReport, JudgeReport, Report,
+    CheckRow, GateReport, JudgeReport, RatingRow, Report,
     answer::worst_first,
     cards,
     format::{ends_fine, fine, points, signed, signed_fine},
     names, noise_view,
     profile::{EncoderProfile, Moved, RobustnessProfile},
     terms::Counters,
+    text_table::{TableColumns, TextTable, dash},
 };
 
 /// Width of lines where the output is not a terminal.
@@ -149,20 +150,42 @@ fn tokens(counters: &Counters) -> String {
 /// A table that is as wide as the terminal at most; elsewhere 80 columns. Cells are wrapped at
 /// words, and a word is split only if the longest words of all columns do not fit.
 #[derive(Debug, Clone)]
-pub struct TextTable(Table);
+pub struct TerminalTable(Table);
 
 /// A table without rows, with a line below its head.
-pub fn empty_table() -> TextTable {
+pub fn empty_table() -> TerminalTable {
     let line = LineStyle::none().fill('─').junction('─');
     let mut table = Table::new();
     table
         .load_style(TableStyle::new().header_separator(line))
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width());
-    TextTable(table)
+    TerminalTable(table)
 }
 
-impl std::ops::Deref for TextTable {
+impl From<&TextTable> for TerminalTable {
+    fn from(table: &TextTable) -> Self {
+        let mut shown = empty_table();
+        shown.set_header(&table.head);
+        for cells in &table.rows {
+            shown.add_row(cells);
+        }
+        for (column, number) in shown.column_iter_mut().zip(&table.numbers) {
+            if *number {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        shown
+    }
+}
+
+impl<R> From<TableColumns<R>> for TerminalTable {
+    fn from(columns: TableColumns<R>) -> Self {
+        Self::from(&columns.table)
+    }
+}
+
+impl std::ops::Deref for TerminalTable {
     type Target = Table;
 
     fn deref(&self) -> &Table {
@@ -170,13 +193,13 @@ impl std::ops::Deref for TextTable {
     }
 }
 
-impl std::ops::DerefMut for TextTable {
+impl std::ops::DerefMut for TerminalTable {
     fn deref_mut(&mut self) -> &mut Table {
         &mut self.0
     }
 }
 
-impl std::fmt::Display for TextTable {
+impl std::fmt::Display for TerminalTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut table = self.0.clone();
         let least = least_widths(&table);
@@ -224,7 +247,7 @@ fn least_widths(table: &Table) -> Vec<u16> {
     least
 }
 
-fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> TextTable {
+fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> TerminalTable {
     let mut table = empty_table();
     table.set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
     table
@@ -235,7 +258,7 @@ fn number(text: String) -> Cell {
 }
 
 /// The scores of each encoder on the original texts, on each axis, and in total.
-fn axes(profile: &RobustnessProfile) -> TextTable {
+fn axes(profile: &RobustnessProfile) -> TerminalTable {
     let mut table = table(["encoder", "score", "change", "95 % interval"]);
     for encoder in &profile.encoders {
         table.add_row(vec![Cell::new(&encoder.encoder), number(fine(encoder.original))]);
@@ -264,7 +287,7 @@ fn interval(moved: &Moved) -> String {
 }
 
 /// The drop of each encoder and channel at each dose.
-fn noise(report: &Report, doses: &[f64]) -> TextTable {
+fn noise(report: &Report, doses: &[f64]) -> TerminalTable {
     let head = noise_view::head(doses);
     let mut table = table(head.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, cell)| cell));
     let mut above = String::new();
@@ -290,7 +313,7 @@ fn noise(report: &Report, doses: &[f64]) -> TextTable {
 }
 
 /// Scores by data set, with the transformation under which an encoder loses most.
-fn per_dataset(report: &Report) -> TextTable {
+fn per_dataset(report: &Report) -> TerminalTable {
     let mut table = table(["encoder", "original", "total", "change", "weakest"]);
     for EncoderProfile { encoder, datasets, .. } in &report.profile.encoders {
         table.add_row([encoder]);
@@ -313,87 +336,68 @@ fn per_dataset(report: &Report) -> TextTable {
 }
 
 /// The ratings of the texts, over all data sets.
-fn ratings(judge: &JudgeReport) -> TextTable {
-    let mut table = table([
-        "transformation",
-        "scale",
-        "rating ± SD over texts",
-        "texts",
-        "drawn",
-        "no rating",
-        "unchanged",
-    ]);
-    for row in judge.ratings.iter().filter(|row| row.dataset.is_none()) {
-        let mut cells = vec![
-            Cell::new(&row.transformation),
-            Cell::new(row.scale.title()),
-            number(row.rating_text()),
-        ];
-        let counts = [row.texts, row.drawn, row.unreadable + row.failed, row.unchanged];
-        cells.extend(counts.map(|n| number(n.to_string())));
-        table.add_row(cells);
-    }
-    table
+fn ratings(judge: &JudgeReport) -> TerminalTable {
+    let table = TextTable::of(judge.ratings.iter().filter(|row| row.dataset.is_none()))
+        .words("transformation", |row| row.transformation.clone())
+        .words("scale", |row| row.scale.title())
+        .number("rating ± SD over texts", RatingRow::rating_text)
+        .number("texts", |row| row.texts.to_string())
+        .number("drawn", |row| row.drawn.to_string())
+        .number("no rating", |row| (row.unreadable + row.failed).to_string())
+        .number("unchanged", |row| row.unchanged.to_string());
+    table.into()
 }
 
 /// The relation of drift to the ratings, over all data sets.
-fn related(judge: &JudgeReport) -> TextTable {
-    let mut table = table(["encoder", "rewrites", "ρ", "95 % interval", "texts"]);
-    for row in judge.drift.iter().filter(|row| row.dataset.is_none()) {
-        let interval = match (row.low, row.high, &row.note) {
+fn related(judge: &JudgeReport) -> TerminalTable {
+    let table = TextTable::of(judge.drift.iter().filter(|row| row.dataset.is_none()))
+        .words("encoder", |row| row.encoder.clone())
+        .words("rewrites", |row| {
+            format!("{}, {}", row.transformation, row.scale.name())
+        })
+        .number("ρ", |row| row.spearman.map_or_else(dash, signed_fine))
+        .number("95 % interval", |row| match (row.low, row.high, &row.note) {
             (Some(low), Some(high), _) => format!("{} to {}", signed_fine(low), signed_fine(high)),
             (_, _, Some(note)) => note.clone(),
-            _ => "–".to_owned(),
-        };
-        table.add_row(vec![
-            Cell::new(&row.encoder),
-            Cell::new(format!("{}, {}", row.transformation, row.scale.name())),
-            number(row.spearman.map_or("–".to_owned(), signed_fine)),
-            number(interval),
-            number(row.texts.to_string()),
-        ]);
-    }
-    table
+            _ => dash(),
+        })
+        .number("texts", |row| row.texts.to_string());
+    table.into()
 }
 
 /// The outcomes of each transformation, over all seeds and data sets.
-fn outcomes(report: &Report) -> TextTable {
+fn outcomes(report: &Report) -> TerminalTable {
     let mut labels: Vec<&str> = Vec::new();
     for row in &report.checks {
         if !labels.contains(&row.transformation.as_str()) {
             labels.push(&row.transformation);
         }
     }
-    let mut table = table([
-        "transformation",
-        "texts",
-        "ok",
-        "recovered",
-        "kept original",
-        "failed",
-        "checks that fired",
-    ]);
-    for label in labels {
-        let rows = || report.checks.iter().filter(|row| row.transformation == label);
-        let sum = |of: fn(&CheckRow) -> u64| rows().map(of).sum::<u64>();
+    let sum = |label: &str, of: fn(&CheckRow) -> u64| checks_of(report, label).map(of).sum::<u64>().to_string();
+    let fired = |label: &str| {
         let mut fired: BTreeMap<&str, u64> = BTreeMap::new();
-        for (check, count) in rows().flat_map(|row| &row.failed_checks) {
+        for (check, count) in checks_of(report, label).flat_map(|row| &row.failed_checks) {
             *fired.entry(check).or_default() += count;
         }
         let fired: Vec<String> = fired.iter().map(|(check, count)| format!("{check} {count}")).collect();
-        let counts = [
-            sum(|row| row.texts),
-            sum(|row| row.ok),
-            sum(|row| row.recovered),
-            sum(|row| row.kept_original),
-            sum(|row| row.failed),
-        ];
-        let mut cells = vec![Cell::new(label)];
-        cells.extend(counts.map(|n| number(n.to_string())));
-        cells.push(Cell::new(fired.join(", ")));
-        table.add_row(cells);
-    }
-    table
+        fired.join(", ")
+    };
+    let table = TextTable::of(labels)
+        .words("transformation", str::to_owned)
+        .number("texts", |label| sum(label, |row| row.texts))
+        .number("ok", |label| sum(label, |row| row.ok))
+        .number("recovered", |label| sum(label, |row| row.recovered))
+        .number("kept original", |label| sum(label, |row| row.kept_original))
+        .number("failed", |label| sum(label, |row| row.failed))
+        .words("checks that fired", fired);
+    table.into()
+}
+
+fn checks_of<'a>(report: &'a Report, transformation: &'a str) -> impl Iterator<Item = &'a CheckRow> {
+    report
+        .checks
+        .iter()
+        .filter(move |row| row.transformation == transformation)
 }
 
 #[cfg(test)]

@@ -198,6 +198,9 @@ fn bound(rule: &Rule, gate: &Gate, subjects: &RunSubjects<'_>) -> Result<BoundRu
     rule.limit
         .check()
         .map_err(|message| wrong(rule.limit.kind.name(), message))?;
+    rule.limit
+        .check_fail_at(rule.fail_at)
+        .map_err(|message| wrong("fail_at", message))?;
     rule.limits.check().map_err(|(key, message)| wrong(key, message))?;
     let basis = rule.basis_with(gate.basis);
     if rule.limit.measure() == Measure::Separation && rule.basis.is_some() {
@@ -275,6 +278,11 @@ fn bound(rule: &Rule, gate: &Gate, subjects: &RunSubjects<'_>) -> Result<BoundRu
     } else {
         bounds
     };
+    if rule.fail_at.is_some() && (basis, unit) != (Basis::Bounded, Unit::Item) {
+        let message = "needs bounds over the items of one look: use unit = \"item\" on the basis \"bounded\" and leave \
+                       `sequential` out, leave `fail_at` out, or leave the suite's rules out with --no-suite-rules";
+        return Err(wrong("fail_at", message.to_owned()));
+    }
     Ok(BoundRule {
         quantity: quantity(rule, subjects.transformations)?,
         encoders: encoders_of(rule, subjects)?,

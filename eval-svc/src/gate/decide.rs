@@ -47,6 +47,7 @@ pub(crate) fn look(gate: &BoundGate, grid: &Grid, look: &Look<'_>, earlier: Opti
                 encoder: grid.encoders[encoder].clone(),
                 verdict: GateVerdict::Undecided,
                 rules: rules.collect(),
+                attempts: None,
             }
         })
         .collect();
@@ -108,6 +109,7 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         title: rule.title.clone(),
         kind: rule.rule.limit.kind,
         limit: rule.rule.limit.value,
+        fail_at: rule.rule.fail_at,
         unit: rule.rule.limit.measure().row().unit.name().to_owned(),
         of: rule.rule.of.clone(),
         task: rule.rule.task,
@@ -251,7 +253,7 @@ fn not_applicable(rule: &BoundRule) -> RuleVerdict {
 
 fn over_items(case: RuleCase<'_>, alpha: f64) -> Result<(Decision, Option<String>), String> {
     match case.look.items.get(&case.key()) {
-        Some(Ok(strata)) => decide_items(case.rule.rule.limit.held(), alpha, strata)
+        Some(Ok(strata)) => decide_items(case.rule.rule.held(), alpha, strata)
             .map(plain)
             .map_err(|error| refused(&error)),
         Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
@@ -275,7 +277,10 @@ fn valid(mut verdict: RuleVerdict, case: RuleCase<'_>, datasets: &[usize]) -> Ru
 fn validate(verdict: &mut RuleVerdict, rule: &BoundRule, encoder: usize, grid: &Grid, covered: CoveredTexts<'_>) {
     let mut shares: Shares = shares(rule, encoder, &grid.columns, covered);
     let separation = matches!(rule.quantity, Quantity::Separation(_));
-    let why = shares.invalid(rule.limits, separation);
+    let limits = covered.facts.limits(rule, encoder);
+    // An encoder at chance level, or one that cuts its texts, may well be worse than its baseline.
+    let worse = rule.rule.limit.measure() == Measure::Difference && verdict.verdict == GateVerdict::Fail;
+    let why = shares.invalid(limits, separation, worse);
     let at_chance = ChanceDatasets::of(rule, encoder, grid, covered);
     verdict.rewrites = shares.report().filter(|_| !separation);
     shares
@@ -283,9 +288,7 @@ fn validate(verdict: &mut RuleVerdict, rule: &BoundRule, encoder: usize, grid: &
         .extend(at_chance.share().map(|share| (ValidityLimit::MaxAtChance, share)));
     let named = shares.known.iter();
     verdict.shares = named.map(|(limit, share)| (limit.name().to_owned(), *share)).collect();
-    // An encoder at chance level may well be worse than its baseline.
-    let worse = rule.rule.limit.measure() == Measure::Difference && verdict.verdict == GateVerdict::Fail;
-    let at_chance = at_chance.invalid(rule.limits).filter(|_| !worse);
+    let at_chance = at_chance.invalid(limits).filter(|_| !worse);
     invalidate(verdict, why.or(at_chance));
 }
 

@@ -1,4 +1,4 @@
-//! Shares of texts beyond which a rule is invalid.
+//! Shares of texts, and the number of items, beyond which a rule is invalid.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub struct Limits([Option<f64>; ValidityLimit::ALL.len()]);
 /// The form of the limits in the record of a run.
 type LimitRecord = BTreeMap<String, Option<f64>>;
 
-/// The limits with the defaults filled in.
+/// The limits of a rule, with defaults for those that are not set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ResolvedLimits([f64; ValidityLimit::ALL.len()]);
+pub(crate) struct ResolvedLimits(Limits);
 
 impl From<LimitRecord> for Limits {
     fn from(named: LimitRecord) -> Self {
@@ -69,38 +69,34 @@ impl Limits {
         limits
     }
 
-    /// Checks that every share is valid.
+    /// Checks that every value is valid.
     ///
     /// # Errors
-    /// The key of the first invalid share, and the accepted values.
+    /// The key of the first invalid value, and the accepted ones.
     pub fn check(self) -> Result<(), (&'static str, String)> {
         for (limit, share) in self.given() {
-            check_share(share).map_err(|message| (limit.name(), message))?;
+            limit.check(share).map_err(|message| (limit.name(), message))?;
         }
         Ok(())
     }
 
     pub(crate) fn settled(self) -> ResolvedLimits {
-        ResolvedLimits(ValidityLimit::ALL.map(|limit| self.get(limit).unwrap_or(limit.default_share())))
+        ResolvedLimits(self)
     }
 }
 
 impl ResolvedLimits {
     /// The share of a limit.
     pub(crate) fn of(self, limit: ValidityLimit) -> f64 {
-        self.0[limit as usize]
+        self.0.get(limit).unwrap_or(limit.default_share())
     }
-}
 
-/// Checks that a share of texts is valid.
-///
-/// # Errors
-/// The accepted values.
-pub fn check_share(share: f64) -> Result<(), String> {
-    if (0.0..=1.0).contains(&share) {
-        Ok(())
-    } else {
-        Err(format!("is {share}, should be a share of the texts, 0 to 1"))
+    /// The limits for an encoder whose service does not report its settings: unless a limit is set,
+    /// no two texts may have one vector.
+    pub(crate) fn of_provider(self) -> Self {
+        let mut strict = Limits::default();
+        strict.set(ValidityLimit::MaxShared, Some(0.0));
+        Self(self.0.or(strict))
     }
 }
 
@@ -187,8 +183,9 @@ mod tests {
     #[test]
     fn every_limit_is_read_written_and_checked() {
         for limit in ValidityLimit::ALL {
-            let limits = only(limit, 0.3);
-            assert_eq!(limits.given().collect::<Vec<_>>(), [(limit, 0.3)]);
+            let value = if limit.is_count() { 30.0 } else { 0.3 };
+            let limits = only(limit, value);
+            assert_eq!(limits.given().collect::<Vec<_>>(), [(limit, value)]);
             assert_eq!(limits.check(), Ok(()));
             assert_eq!(limits.or(Limits::default()), limits);
             assert_eq!(Limits::default().or(limits), limits);

@@ -79,13 +79,13 @@ pub(crate) use bets::{ItemSequences, Sequence, check_items};
 pub(crate) use bind::{EncoderForm, RunSubjects, RunTransformation, bind};
 pub(crate) use bound::{BoundGate, BoundRule, DatasetTask, Quantity};
 pub(crate) use decide::{RatedRun, apply_ratings, look};
-pub use limits::{Limits, LimitsMessage, check_share};
+pub use limits::{Limits, LimitsMessage};
 pub(crate) use look::{ItemStrata, Look, SubsetScores};
 pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub(crate) use spec::spending;
 pub use spec::{
-    Adjust, Basis, Gate, GateError, Measure, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Side, Texts, Unit,
-    ValidityLimit, When, check_alpha,
+    Adjust, AttemptPolicy, Basis, Gate, GateError, Measure, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Side,
+    Texts, Unit, ValidityLimit, When, check_alpha,
 };
 pub(crate) use validity::{
     ChanceLevels, Cut, CutCounts, EncodingCounts, Facts, RatedCounts, RatingCounts, RewriteCounts, Rewrites,

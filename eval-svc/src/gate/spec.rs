@@ -43,6 +43,8 @@ pub struct Gate {
     pub sequential: Option<GateSequential>,
     /// How the error probability is adjusted for several encoders; default: it holds for each.
     pub adjust: Option<Adjust>,
+    /// The effect of earlier attempts on the same data; default: they are reported.
+    pub attempts: Option<AttemptPolicy>,
     /// In a request: whether the suite's rules are ignored.
     pub without_suite_rules: bool,
 }
@@ -53,6 +55,9 @@ pub struct Rule {
     pub name: Option<String>,
     /// The limited quantity, and the value of the limit.
     pub limit: RuleLimit,
+    /// The value beyond which the rule fails; absent: that of the limit.
+    #[serde(default)]
+    pub fail_at: Option<f64>,
     /// `total`, an axis, a transformation, or `original`.
     pub of: String,
     /// Only data sets of this task type.
@@ -78,6 +83,19 @@ pub struct Rule {
     /// The place where the rule was written.
     pub place: RuleLocation,
 }
+
+/// The effect of earlier attempts on the same data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptPolicy {
+    /// The report gives their number.
+    #[default]
+    Report,
+    /// The error probability is divided over all attempts, as over the releases of a history.
+    Spend,
+}
+
+isomer_names::names!(AttemptPolicy { Report = "report", Spend = "spend" });
 
 /// The runs that a rule applies to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +205,7 @@ impl Gate {
         self.sequential = over.sequential.or(self.sequential);
         self.adjust = over.adjust.or(self.adjust);
         self.limits = over.limits.or(self.limits);
+        self.attempts = over.attempts.or(self.attempts);
         self
     }
 }
@@ -195,7 +214,7 @@ impl Rule {
     /// The keys of a rule, as spelled in a suite and on the command line.
     pub fn keys() -> Vec<&'static str> {
         let kinds = RuleKind::ALL.map(RuleKind::name);
-        let others = ["of", "task", "dataset", "form", "basis", "unit", "texts"];
+        let others = ["fail_at", "of", "task", "dataset", "form", "basis", "unit", "texts"];
         [
             &["name"],
             &kinds[..],
@@ -203,6 +222,16 @@ impl Rule {
             &ValidityLimit::ALL.map(ValidityLimit::name),
         ]
         .concat()
+    }
+
+    /// The limit in the form that [`crate::stats`] takes.
+    pub(crate) fn held(&self) -> Limit {
+        let limit = self.limit.held();
+        let fail_at = self.fail_at.map(|value| RuleLimit { value, ..self.limit }.held());
+        Limit {
+            fail_at: fail_at.unwrap_or(limit).value,
+            ..limit
+        }
     }
 
     /// Whether both limit the same quantity of the same data sets.
@@ -293,6 +322,25 @@ impl RuleLimit {
         }
         let unit = self.kind.row().limit_unit;
         Err(format!("is {}, should be {low} to {high} ({unit})", self.value))
+    }
+
+    /// Checks that the value beyond which the rule fails keeps the limit. A value that breaks the
+    /// limit could not fail before the limit does.
+    ///
+    /// # Errors
+    /// The accepted values.
+    pub fn check_fail_at(self, fail_at: Option<f64>) -> Result<(), String> {
+        let (low, high) = self.measure().row().limits;
+        let (low, high) = match self.kind.row().side {
+            Side::AtMost | Side::AtLeastMinus => (low, self.value),
+            Side::AtLeast => (self.value, high),
+        };
+        match fail_at {
+            Some(value) if !(low..=high).contains(&value) => Err(format!(
+                "is {value}, should be {low} to {high}, on the permitted side of the limit"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

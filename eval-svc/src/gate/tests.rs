@@ -19,6 +19,7 @@ fn rule(limit: RuleLimit) -> Rule {
     Rule {
         name: None,
         limit,
+        fail_at: None,
         of: "total".to_owned(),
         task: None,
         dataset: None,
@@ -114,6 +115,8 @@ fn facts(rewrites: &RewriteCounts) -> Facts<'_> {
         ratings: None,
         levels: const { &ChanceLevels::new() },
         leaks: &[],
+        providers: &[],
+        items: &[],
     }
 }
 
@@ -813,6 +816,65 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
     let missing = said(ItemStrata::from([((0, 0), Err("d1: no items are kept".to_owned()))]));
     assert_eq!(missing.verdict, GateVerdict::Undecided);
     assert!(missing.note.unwrap().contains("d1: no items are kept"));
+}
+
+#[test]
+fn a_margin_with_a_value_of_a_fail_has_three_verdicts_over_items() {
+    use crate::stats::gate::{bounded::Range, items::Stratum};
+    let grid = grid(&["a", "b"], &[1.0, 2.0]);
+    let level = Rule {
+        fail_at: Some(2.0),
+        of: "original".to_owned(),
+        ..rule(RuleLimit::new(RuleKind::Margin, 10.0))
+    };
+    let bound = bound(&gate(vec![level]), &grid, Some(1)).unwrap();
+    let rewrites = rewritten(&grid);
+    let said = |difference: f64, items: usize| {
+        let range = Range {
+            low: -100.0,
+            high: 100.0,
+        };
+        let one = || Stratum::of_items(&vec![difference; items], range);
+        let items = ItemStrata::from([((0, 0), Ok(vec![one(), one()]))]);
+        let everything = Look {
+            items: &items,
+            ..whole(facts(&rewrites), &[0, 1], 2)
+        };
+        let report = look(&bound, &grid, &everything, None);
+        assert_eq!(report.rules[0].fail_at, Some(2.0));
+        report.encoders[0].rules[0].verdict
+    };
+    assert_eq!(said(0.0, 400), GateVerdict::Pass);
+    assert_eq!(said(-1.9, 400), GateVerdict::Pass);
+    assert_eq!(said(-4.0, 400), GateVerdict::Fail, "certainly worse by more than 2");
+    assert_eq!(said(-4.0, 20), GateVerdict::Undecided);
+    assert_eq!(said(40.0, 400), GateVerdict::Pass);
+}
+
+#[test]
+fn a_value_of_a_fail_is_refused_beyond_the_limit_and_without_bounds_over_items() {
+    let with = |fail_at: f64, rule: Rule| Rule {
+        fail_at: Some(fail_at),
+        ..rule
+    };
+    let drop = |limit| Rule {
+        basis: None,
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, limit))
+    };
+    let beyond = complaint(with(4.0, drop(3.0)));
+    refused(&beyond, "gate.rule[0].fail_at", &["4", "0 to 3"]);
+    let points = Rule {
+        basis: Some(Basis::Point),
+        ..drop(3.0)
+    };
+    for rule in [points, rule(RuleLimit::new(RuleKind::MinSeparation, 0.6))] {
+        let value = rule.limit.value;
+        refused(&complaint(with(value, rule)), "gate.rule[0].fail_at", &["items"]);
+    }
+    let grid = grid(&["a", "b"], &[1.0; 8]);
+    let margin = with(1.0, rule(RuleLimit::new(RuleKind::Margin, 3.0)));
+    let by_group = bound(&gate(vec![margin]), &grid, Some(1)).unwrap_err();
+    refused(&by_group, "gate.rule[0].fail_at", &["--no-suite-rules"]);
 }
 
 #[test]

@@ -22,6 +22,10 @@ impl FromStr for Rule {
         limit
             .check()
             .map_err(|message| format!("`{}` {message}", kind.name()))?;
+        let fail_at = given.number("fail_at")?;
+        limit
+            .check_fail_at(fail_at)
+            .map_err(|message| format!("`fail_at` {message}"))?;
         let mut limits = Limits::default();
         for one in ValidityLimit::ALL {
             limits.set(one, given.number(one.name())?);
@@ -29,6 +33,7 @@ impl FromStr for Rule {
         limits.check().map_err(|(key, message)| format!("`{key}` {message}"))?;
         Ok(Self {
             limit,
+            fail_at,
             limits,
             name: given.get("name").map(str::to_owned),
             of: given.get("of").unwrap_or(limit.measure().row().quantity).to_owned(),
@@ -64,6 +69,9 @@ impl fmt::Display for Rule {
             if let Some(value) = value {
                 write!(f, ",{key}={value}")?;
             }
+        }
+        if let Some(value) = self.fail_at {
+            write!(f, ",fail_at={value}")?;
         }
         for (limit, share) in self.limits.given() {
             write!(f, ",{}={share}", limit.name())?;
@@ -110,9 +118,10 @@ mod tests {
             assert_eq!(read.limit, RuleLimit::new(kind, value));
         }
         for limit in ValidityLimit::ALL {
-            let read: Rule = format!("max_drop=3,{}=0.25", limit.name()).parse().unwrap();
+            let value = if limit.is_count() { 25.0 } else { 0.25 };
+            let read: Rule = format!("max_drop=3,{}={value}", limit.name()).parse().unwrap();
             let mut wanted = Limits::default();
-            wanted.set(limit, Some(0.25));
+            wanted.set(limit, Some(value));
             assert_eq!(read.limits, wanted);
         }
     }
@@ -123,6 +132,7 @@ mod tests {
             "max_drop=3,of=total",
             "min_score=-2.5,of=original,dataset=STSBenchmark,basis=studentised-bootstrap,unit=group",
             "max_drop=3,of=total,form=hybrid:rsf:0.7",
+            "margin=10,of=original,fail_at=2",
             "margin=1,of=length,task=pair-classification,texts=changed,name=short texts,max_zero=0.5,min_accepted=0.25",
         ] {
             let read: Rule = text.parse().unwrap();
@@ -152,6 +162,8 @@ mod tests {
             ("max_drop=3,of=", "`of` has no value"),
             ("max_drop=-1", "`max_drop` is -1, should be 0 to 200"),
             ("max_drop=3,max_cut=2", "`max_cut`"),
+            ("margin=3,fail_at=4", "`fail_at` is 4, should be 0 to 3"),
+            ("min_score=70,fail_at=60", "`fail_at` is 60, should be 70 to 100"),
         ] {
             assert!(refused(text).contains(part), "{text}: {}", refused(text));
         }

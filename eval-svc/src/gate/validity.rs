@@ -121,6 +121,8 @@ pub(crate) struct Cut {
     /// Original texts that have another text's vector, and the number of texts checked; absent if
     /// unknown.
     pub shared: Option<(u64, u64)>,
+    /// Two of these texts.
+    pub example: Option<[String; 2]>,
 }
 
 /// Truncated texts of a run, `[encoder][dataset]`.
@@ -169,6 +171,20 @@ pub(crate) struct Facts<'a> {
     pub levels: &'a ChanceLevels,
     /// Share of leaked rows of each data set; absent for tasks without leaks.
     pub leaks: &'a [Option<f64>],
+    /// Items of each data set whose score can differ.
+    pub items: &'a [usize],
+    /// Whether each encoder is one whose service does not report its settings.
+    pub providers: &'a [bool],
+}
+
+impl Facts<'_> {
+    /// The limits of a rule on an encoder.
+    pub(super) fn limits(&self, rule: &BoundRule, encoder: usize) -> ResolvedLimits {
+        match self.providers.get(encoder) {
+            Some(true) => rule.limits.of_provider(),
+            _ => rule.limits,
+        }
+    }
 }
 
 /// The texts with results that a rule covers.
@@ -226,6 +242,8 @@ pub(super) struct Shares {
     pub known: BTreeMap<ValidityLimit, f64>,
     /// Absent for a rule on the original texts.
     rewrites: Option<RewriteTotals>,
+    /// Two original texts with one vector.
+    example: Option<[String; 2]>,
 }
 
 /// Numbers behind the shares of rewrites.
@@ -259,8 +277,10 @@ impl Shares {
         })
     }
 
-    /// The reason why a rule cannot be decided on these texts; `None` if it can.
-    pub(super) fn invalid(&self, limits: ResolvedLimits, separation: bool) -> Option<String> {
+    /// The reason why a rule cannot be decided on these texts; `None` if it can. An encoder that is
+    /// `worse` than its baseline may be so because it cuts or mixes up texts, so these shares do
+    /// not excuse it.
+    pub(super) fn invalid(&self, limits: ResolvedLimits, separation: bool, worse: bool) -> Option<String> {
         if !separation && self.rewrites.is_some_and(|all| all.texts == 0) {
             return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
         }
@@ -270,14 +290,22 @@ impl Shares {
             ValidityLimit::MaxUnchanged,
             ValidityLimit::MaxNearCopies,
             ValidityLimit::MaxLeak,
+            ValidityLimit::MinItems,
         ];
+        let of_encoder = [ValidityLimit::MaxZero, ValidityLimit::MaxShared, ValidityLimit::MaxCut];
         let counted = self
             .known
             .iter()
-            .filter(|(limit, _)| !(separation && left_out.contains(limit)));
-        counted
-            .into_iter()
-            .find_map(|(limit, share)| limit.broken(*share, limits.of(*limit)))
+            .filter(|(limit, _)| !(separation && left_out.contains(limit) || worse && of_encoder.contains(limit)));
+        counted.into_iter().find_map(|(limit, share)| {
+            let reason = limit.broken(*share, limits.of(*limit))?;
+            Some(
+                match self.example.as_ref().filter(|_| *limit == ValidityLimit::MaxShared) {
+                    Some([one, other]) => format!("{reason}; for example, \"{one}\" and \"{other}\" have one vector"),
+                    None => reason,
+                },
+            )
+        })
     }
 }
 
@@ -301,11 +329,14 @@ pub(super) fn shares(rule: &BoundRule, encoder: usize, columns: &[Column], cover
         .iter()
         .fold((0, 0), |(a, b), (part, texts)| (a + part, b + texts));
     shares.add(ValidityLimit::MaxShared, [share(part, texts), stats::mean(&each)]);
+    shares.example = own.iter().find_map(|one| one.example.clone());
     // Other data sets do not dilute a leak in one data set.
     shares.add(
         ValidityLimit::MaxLeak,
         datasets.iter().map(|d| facts.leaks.get(*d).copied().flatten()),
     );
+    let items = datasets.iter().filter_map(|d| facts.items.get(*d));
+    shares.add(ValidityLimit::MinItems, items.map(|items| Some(*items as f64)));
     let Some(axes) = axes(rule.quantity, columns) else {
         shares.add(ValidityLimit::MaxCut, [originals.cut(), mean(EncodingCounts::cut)]);
         return shares;
@@ -431,6 +462,7 @@ mod tests {
             rule: Rule {
                 name: None,
                 limit: RuleLimit::new(RuleKind::MaxDrop, 3.0),
+                fail_at: None,
                 of: String::new(),
                 task: None,
                 dataset: None,
@@ -465,6 +497,8 @@ mod tests {
             ratings: None,
             levels: const { &ChanceLevels::new() },
             leaks: &[],
+            providers: &[],
+            items: &[],
         }
     }
 
@@ -527,8 +561,8 @@ mod tests {
         let counts = counts(|d, _, _| if d == 0 { (0, 0) } else { (0, 10) });
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
         let none = of(Quantity::Total, &rewrites(&Vec::new()), &[0, 1], 2);
-        assert!(none.invalid(Limits::default().settled(), false).is_some());
-        assert!(none.invalid(Limits::default().settled(), true).is_none());
+        assert!(none.invalid(Limits::default().settled(), false, false).is_some());
+        assert!(none.invalid(Limits::default().settled(), true, false).is_none());
     }
 
     #[test]
@@ -539,8 +573,9 @@ mod tests {
                 let shares = Shares {
                     known: BTreeMap::from([(limit, share)]),
                     rewrites: Some(RewriteTotals { texts: 10, rated: 10 }),
+                    example: None,
                 };
-                shares.invalid(Limits::default().settled(), false)
+                shares.invalid(Limits::default().settled(), false, false)
             };
             assert_eq!(said(at), None);
             let beyond = if limit.is_maximum() { at + 0.02 } else { at - 0.02 };
@@ -554,13 +589,34 @@ mod tests {
             let shares = Shares {
                 known: BTreeMap::from([(limit, if limit.is_maximum() { 1.0 } else { 0.0 })]),
                 rewrites: Some(RewriteTotals { texts: 0, rated: 0 }),
+                example: None,
             };
             let left_out = matches!(
                 limit,
-                ValidityLimit::MaxUnchanged | ValidityLimit::MaxNearCopies | ValidityLimit::MaxLeak
+                ValidityLimit::MaxUnchanged
+                    | ValidityLimit::MaxNearCopies
+                    | ValidityLimit::MaxLeak
+                    | ValidityLimit::MinItems
             );
-            let said = shares.invalid(Limits::default().settled(), true);
+            let said = shares.invalid(Limits::default().settled(), true, false);
             assert_eq!(said.is_none(), left_out, "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_encoder_does_to_texts_does_not_excuse_that_it_is_worse() {
+        for limit in ValidityLimit::ALL {
+            let shares = Shares {
+                known: BTreeMap::from([(limit, if limit.is_maximum() { 1.0 } else { 0.0 })]),
+                rewrites: Some(RewriteTotals { texts: 10, rated: 10 }),
+                example: None,
+            };
+            let of_encoder = matches!(
+                limit,
+                ValidityLimit::MaxZero | ValidityLimit::MaxShared | ValidityLimit::MaxCut
+            );
+            let said = shares.invalid(Limits::default().settled(), false, true);
+            assert_eq!(said.is_none(), of_encoder, "{limit:?}");
         }
     }
 
@@ -574,6 +630,7 @@ mod tests {
         counted.same = 2;
         let shares = ValidityLimit::ALL.map(|limit| counted.share(limit));
         let wanted = [
+            None,
             None,
             None,
             None,
@@ -603,6 +660,22 @@ mod tests {
             [leak(&[0, 1, 2]), leak(&[0, 1]), leak(&[1])],
             [Some(0.31), Some(0.01), None]
         );
+    }
+
+    #[test]
+    fn a_small_data_set_is_not_made_up_for_by_a_large_one() {
+        let counts = counts(|_, _, _| (0, 10));
+        for quantity in [Quantity::Original, Quantity::Total] {
+            let invalid = |items: &[usize]| {
+                let facts = Facts {
+                    items,
+                    ..rewrites(&counts)
+                };
+                of(quantity, &facts, &[0, 1], 1).invalid(Limits::default().settled(), false, false)
+            };
+            assert!(invalid(&[9, 2000]).is_some_and(|why| why.contains("min_items")));
+            assert_eq!(invalid(&[10, 2000]), None);
+        }
     }
 
     #[test]
@@ -654,6 +727,7 @@ mod tests {
                 original: encoded,
                 transformed: vec![vec![encoded; 2]; 3],
                 shared: Some((cut, 10)),
+                example: None,
             }
         };
         let cuts = vec![vec![cut(10, 0); 2], vec![cut(0, 10); 2], vec![cut(1, 0); 2]];

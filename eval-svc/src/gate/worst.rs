@@ -37,7 +37,7 @@ fn groups(grid: &Grid, datasets: &[usize]) -> Vec<(String, Vec<usize>)> {
 pub(super) fn decide(case: RuleCase<'_>, series: &[Vec<f64>], mut verdict: RuleVerdict) -> RuleVerdict {
     let rule = case.rule;
     let groups = groups(case.grid, &rule.datasets);
-    let limit = rule.rule.limit.held();
+    let limit = rule.rule.held();
     let found: Result<Worst, String> = match rule.unit {
         Unit::Group => worst_points(limit, series).map_err(|error| refused(&error)),
         Unit::Item => match case.look.items.get(&case.key()) {

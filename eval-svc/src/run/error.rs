@@ -72,6 +72,14 @@ pub enum RunError {
         #[source]
         source: DatasetError,
     },
+    /// Two data sets of the suite have the same content.
+    #[error("{first} and {second} have the same texts and labels, which would count twice; leave one of them out")]
+    DatasetTwice {
+        /// Place and name of the first.
+        first: String,
+        /// Place and name of the second.
+        second: String,
+    },
     /// Several datasets of the suite cannot be made available.
     #[error(
         "{} of the suite's {of} data sets cannot be had. The first: {source}. All of them (`isomer datasets` says where they come from): {}",

@@ -2,7 +2,7 @@
 //! every answer.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Instant,
 };
 
@@ -69,6 +69,8 @@ pub(crate) struct Ratings {
     pub samples: Vec<RatingSample>,
     /// Ratings by scale, position of the transformation, and pair.
     pub by_pair: HashMap<(Scale, usize, Pair), Rating>,
+    /// Number of ratings of each version of the judge's model, as its server names it.
+    pub versions: BTreeMap<String, u64>,
     /// Similarity of the pairs with a known rating; empty if similarity is not rated.
     pub probes: Vec<(Probe, Rating)>,
 }
@@ -160,6 +162,7 @@ pub(crate) async fn judge(inputs: Inputs<'_>, judge: JudgePlan) -> Result<Rating
     let mut rater = Rater {
         inputs,
         judge: &judge,
+        versions: BTreeMap::new(),
         meter: Meter::new(Stage::Judge, (probes.len() + planned) as u64, Instant::now()),
     };
     let probes = rater.rate_probes(probes).await?;
@@ -169,6 +172,7 @@ pub(crate) async fn judge(inputs: Inputs<'_>, judge: JudgePlan) -> Result<Rating
         let (scale, t) = (pass.scale, pass.transformation);
         by_pair.extend(pass.pairs.into_iter().map(|pair| (scale, t, pair)).zip(ratings));
     }
+    let versions = rater.versions;
     let failed = by_pair.values().filter(|rating| **rating == Rating::Failed).count();
     if failed > 0 && failed == by_pair.len() {
         return Err(RunError::JudgeSilent {
@@ -180,6 +184,7 @@ pub(crate) async fn judge(inputs: Inputs<'_>, judge: JudgePlan) -> Result<Rating
         judge,
         samples,
         by_pair,
+        versions,
         probes,
     })
 }
@@ -223,6 +228,7 @@ struct RatingCounts {
 struct Rater<'a> {
     inputs: Inputs<'a>,
     judge: &'a JudgePlan,
+    versions: BTreeMap<String, u64>,
     meter: Meter,
 }
 
@@ -267,7 +273,12 @@ impl Rater<'_> {
 
     /// Rates the pairs of an order and returns the ratings in their order.
     async fn rate(&mut self, order: RatingOrder<'_>) -> Result<Vec<Rating>, RunError> {
-        let Self { inputs, judge, meter } = self;
+        let Self {
+            inputs,
+            judge,
+            versions,
+            meter,
+        } = self;
         let Inputs {
             context,
             layout,
@@ -345,6 +356,11 @@ impl Rater<'_> {
                 return Err(failed(Fault::internal(
                     "the transform service answered before every pair had a rating",
                 )));
+            }
+            if counted {
+                for (version, ratings) in response.summary.unwrap_or_default().fingerprints {
+                    *versions.entry(version).or_default() += ratings;
+                }
             }
             count(progress, |counters| {
                 if counted {

@@ -1,7 +1,6 @@
 //! Runs: plan → transform → encode → score → judge → separate → decide → report, on a background
-//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one. The
-//! stages up to the judge receive the shared parts and their own part. Decisions and report read
-//! the plan in the results.
+//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one, and
+//! receives the shared texts and encoders, the results so far, and at most its own plan.
 //!
 //! Each finished unit is stored on disk.
 //!

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use isomer_proto::common::v1::Usage;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -47,6 +48,15 @@ impl RunProgress {
     pub(crate) fn count(&self, count: impl FnOnce(&mut Counters)) {
         count(&mut self.record.lock().counters);
         self.changed.notify_one();
+    }
+
+    /// Counts texts that an encoder encoded.
+    pub(crate) fn encoded(&self, texts: u64, usage: &Usage) {
+        self.count(|counters| {
+            counters.texts_encoded += texts;
+            counters.tokens_encoded = counters.tokens_encoded.saturating_add(usage.tokens);
+            counters.cost_nano_usd = counters.cost_nano_usd.saturating_add(usage.cost_nano_usd);
+        });
     }
 
     /// The run's counters so far.

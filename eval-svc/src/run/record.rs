@@ -1,6 +1,6 @@
 //! A run as it is stored on disk.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 pub use isomer_proto::eval::v1::{RunState, Stage};
 
@@ -42,6 +42,9 @@ pub struct RunRequest {
     pub seeds: Vec<u64>,
     /// Overrides the suite's sampling temperature.
     pub temperature: Option<f64>,
+    /// Name of an `OnFingerprintChange` that overrides the suite's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_fingerprint_change: Option<String>,
     /// Overrides the number of rows of each dataset.
     pub limit: Option<u32>,
     /// Overrides the number of rows of all datasets together.
@@ -163,6 +166,10 @@ pub struct RunRecord {
     /// Usage of the judge's trials, before any text was rated; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<JudgeCounters>,
+    /// The observed version of each encoder that does not report its settings, by id of the
+    /// encoder.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub provider_versions: BTreeMap<String, String>,
 }
 
 /// A look of a gate as stored in the ledger.
@@ -172,6 +179,21 @@ pub(crate) struct RecordedLook {
     pub inputs: String,
     /// The gate's report after the look.
     pub report: GateReport,
+}
+
+/// A run that decided some rules on some data for one encoder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttemptRecord {
+    /// Digest of the encoder, the rules and the data from which the rows were drawn.
+    pub subject: String,
+    /// Id of the run.
+    pub run: String,
+    /// Owner of the run.
+    pub owner: Option<String>,
+    /// Digest of the scores of the first look.
+    pub evidence: String,
+    /// Time of the first look.
+    pub at: Timestamp,
 }
 
 /// Duration of a generation.
@@ -266,6 +288,7 @@ impl RunRecord {
             tenant: Tenant::default(),
             generation: None,
             trial: None,
+            provider_versions: BTreeMap::new(),
         }
     }
 }

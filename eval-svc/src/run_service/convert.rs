@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use isomer_proto::eval::v1 as proto;
-use isomer_service_kit::Fault;
+use isomer_proto::{ProtoEnum, eval::v1 as proto, transform::v1::OnFingerprintChange};
+use isomer_service_kit::{Fault, choice};
 use jiff::Timestamp;
 
 use super::duration;
@@ -37,6 +37,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
             return Err(Fault::invalid(format!("spec.{field}"), message));
         }
     }
+    let on_change: Option<OnFingerprintChange> = choice("spec.on_fingerprint_change", spec.on_fingerprint_change)?;
     Ok(RunRequest {
         suite: suite(spec.suite)?,
         encoders: spec.encoder_ids,
@@ -45,6 +46,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         generator: filled(spec.generator_id),
         seeds: spec.seeds,
         temperature: spec.temperature,
+        on_fingerprint_change: on_change.map(|on_change| on_change.name().to_owned()),
         limit: spec.limit,
         total_items: spec.total_items,
         sample_seed: spec.sample_seed,
@@ -134,6 +136,11 @@ fn spec(request: RunRequest) -> proto::RunSpec {
         generator_id: request.generator.unwrap_or_default(),
         seeds: request.seeds,
         temperature: request.temperature,
+        on_fingerprint_change: request
+            .on_fingerprint_change
+            .and_then(|name| OnFingerprintChange::named(&name))
+            .unwrap_or_default()
+            .into(),
         limit: request.limit,
         total_items: request.total_items,
         sample_seed: request.sample_seed,

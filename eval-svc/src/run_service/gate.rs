@@ -26,6 +26,7 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
         .map_err(|(key, message)| Fault::invalid(format!("spec.gate.{key}"), message))?;
     Ok(Gate {
         limits,
+        attempts: None,
         without_suite_rules: gate.without_suite_rules,
         adjust: read::<proto::GateAdjust, _>("spec.gate.adjust", gate.adjust, &Adjust::ALL, Adjust::name)?,
         basis: read::<proto::GateBasis, _>("spec.gate.basis", gate.basis, &Basis::ALL, Basis::name)?,
@@ -95,6 +96,9 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
     limit
         .check()
         .map_err(|message| Fault::invalid(path(limit.kind.name()), message))?;
+    limit
+        .check_fail_at(rule.fail_at)
+        .map_err(|message| Fault::invalid(path("fail_at"), message))?;
     let limits = rule
         .read_limits()
         .map_err(|(key, message)| Fault::invalid(path(&key), message))?;
@@ -111,6 +115,7 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         when: When::Always,
         name: filled(rule.name),
         limit,
+        fail_at: rule.fail_at,
         of: filled(rule.quantity).unwrap_or_else(|| limit.measure().row().quantity.to_owned()),
         task,
         dataset: filled(rule.dataset),
@@ -159,6 +164,7 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
         unit: written::<proto::GateUnit>(rule.unit.map(Unit::name)),
         texts: written::<proto::GateTexts>(Some(rule.texts.name()).filter(|_| rule.texts != Texts::All)),
         limit,
+        fail_at: rule.fail_at,
         ..proto::GateRule::default()
     };
     message.write_limits(rule.limits);
@@ -219,7 +225,8 @@ mod tests {
     fn every_kind_of_rule_is_written_and_read_back() {
         for kind in RuleKind::ALL {
             let (low, high) = kind.measure().row().limits;
-            let given: Rule = format!("{}={},name=n", kind.name(), (low + high) / 2.0)
+            let value = (low + high) / 2.0;
+            let given: Rule = format!("{}={value},fail_at={value},name=n", kind.name())
                 .parse()
                 .unwrap();
             let place = rule(0, text("max_drop=1")).unwrap().place;

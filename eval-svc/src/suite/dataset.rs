@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{
-    DatasetSource, DatasetSpec, SuiteError,
+    DatasetSource, DatasetSpec, DeclaredLeak, SuiteError,
     fields::{filled, language_tags, within},
     reader::{Document, Section},
 };
@@ -15,7 +15,7 @@ use crate::{
     task::TaskType,
 };
 
-pub(super) const FIELDS: [&str; 18] = [
+pub(super) const FIELDS: [&str; 21] = [
     "task",
     "builtin",
     "path",
@@ -34,6 +34,9 @@ pub(super) const FIELDS: [&str; 18] = [
     "samples_per_label",
     "max_fraction",
     "legacy_clustering",
+    "sets",
+    "max_leak",
+    "leak",
 ];
 /// Fields that name a source.
 const SOURCES: [&str; 4] = ["builtin", "path", "catalogue", "hub"];
@@ -80,6 +83,7 @@ fn dataset(
     only_for("train_limit", TaskType::Classification)?;
     only_for("max_fraction", TaskType::Clustering)?;
     only_for("legacy_clustering", TaskType::Clustering)?;
+    only_for("sets", TaskType::Clustering)?;
     Ok(DatasetSpec {
         task: kind,
         source,
@@ -99,8 +103,28 @@ fn dataset(
             found => Some(within(document, found, f64::MIN_POSITIVE, 1.0, 1.0)?),
         },
         legacy_clustering: section.truth("legacy_clustering")?.is_some_and(|found| found.value),
+        sets: at_least_one(&section, "sets", "leave it out for the catalogue's number, or 1")?,
+        leak: leak(&section)?,
         origin: format!("{}:{}", document.file, document.line(item.span().start)),
     })
+}
+
+/// `max_leak` and its reason `leak`: both or none.
+fn leak(section: &Section<'_>) -> Result<Option<DeclaredLeak>, SuiteError> {
+    let document = section.document;
+    let reason = filled(document, section.string("leak")?)?;
+    match (section.number("max_leak")?, reason) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(section.missing(
+            "max_leak",
+            "the largest share of its rows that may leak, e.g. max_leak = 0.35",
+        )),
+        (Some(_), None) => Err(section.missing("leak", "the reason why its rows may leak")),
+        (found, Some(reason)) => Ok(Some(DeclaredLeak {
+            share: within(document, found, 0.0, 1.0, 0.0)?,
+            reason,
+        })),
+    }
 }
 
 /// The task that is named, else the catalogue's.

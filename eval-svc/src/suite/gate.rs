@@ -11,14 +11,23 @@ use super::{
 };
 use crate::{
     gate::{
-        Adjust, Basis, Gate, Limits, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Texts, Unit, ValidityLimit,
-        When, check_alpha, check_share,
+        Adjust, AttemptPolicy, Basis, Gate, Limits, OnUndecided, Rule, RuleKind, RuleLimit, RuleLocation, Texts, Unit,
+        ValidityLimit, When, check_alpha,
     },
     task::TaskType,
 };
 
 /// Fields of the gate other than its limits on shares of texts.
-pub(super) const FIELDS: [&str; 7] = ["alpha", "basis", "unit", "undecided", "sequential", "adjust", "rule"];
+pub(super) const FIELDS: [&str; 8] = [
+    "alpha",
+    "basis",
+    "unit",
+    "undecided",
+    "sequential",
+    "adjust",
+    "attempts",
+    "rule",
+];
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
     let document = top.document;
@@ -42,6 +51,7 @@ pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
         sequential: sequential(&section)?,
         adjust: choice(&section, "adjust", "adjustment", &Adjust::ALL, Adjust::name)?,
         limits: limits(&section)?,
+        attempts: choice(&section, "attempts", "choice", &AttemptPolicy::ALL, AttemptPolicy::name)?,
         without_suite_rules: false,
         rules: rules(&section)?,
     })
@@ -71,12 +81,12 @@ fn basis(section: &Section<'_>) -> Result<Option<Basis>, SuiteError> {
     choice(section, "basis", "basis", &Basis::ALL, Basis::name)
 }
 
-/// A share of the texts, 0 to 1.
-fn share(section: &Section<'_>, key: &str) -> Result<Option<f64>, SuiteError> {
-    let Some(found) = section.number(key)? else {
+/// The value of a limit on validity.
+fn validity(section: &Section<'_>, limit: ValidityLimit) -> Result<Option<f64>, SuiteError> {
+    let Some(found) = section.number(limit.name())? else {
         return Ok(None);
     };
-    match check_share(found.value) {
+    match limit.check(found.value) {
         Ok(()) => Ok(Some(found.value)),
         Err(message) => Err(section.document.invalid(&found.span, found.field, message)),
     }
@@ -86,7 +96,7 @@ fn share(section: &Section<'_>, key: &str) -> Result<Option<f64>, SuiteError> {
 fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
     let mut limits = Limits::default();
     for limit in ValidityLimit::ALL {
-        limits.set(limit, share(section, limit.name())?);
+        limits.set(limit, validity(section, limit)?);
     }
     Ok(limits)
 }
@@ -118,8 +128,14 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
     // a baseline.
     section.only(&[&Rule::keys()[..], &["when"]].concat())?;
     let limit = limit(&section)?;
+    let fail_at = section.number("fail_at")?;
+    if let Some(found) = &fail_at {
+        let complain = |message: String| document.invalid(&found.span, found.field.as_str(), message);
+        limit.check_fail_at(Some(found.value)).map_err(complain)?;
+    }
     Ok(Rule {
         limit,
+        fail_at: fail_at.map(|found| found.value),
         name: filled(document, section.string("name")?)?,
         of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.measure().row().quantity.to_owned()),
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,

@@ -26,7 +26,7 @@ use std::{
 };
 
 use isomer_config::spelling::nearest;
-use isomer_proto::transform::v1::{GuardMode, OnFailure};
+use isomer_proto::transform::v1::{GuardMode, OnFailure, OnFingerprintChange};
 
 use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, PermittedPath, Source},
@@ -99,6 +99,8 @@ pub struct Suite {
     pub retry_temperature: f64,
     /// The consequence of a meaning guard that fires.
     pub guards: GuardMode,
+    /// How stored texts and ratings of another version of a model are used.
+    pub on_fingerprint_change: OnFingerprintChange,
     /// The treatment of a text whose attempts all failed.
     pub on_failure: OnFailure,
     /// The definition of the metrics.
@@ -139,6 +141,14 @@ impl DatasetSource {
     }
 }
 
+/// A leak of a data set that the suite allows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclaredLeak {
+    /// The largest share of its test rows or queries that may leak.
+    pub share: f64,
+    pub reason: String,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetSpec {
     pub task: TaskType,
@@ -170,6 +180,10 @@ pub struct DatasetSpec {
     pub max_fraction: Option<f64>,
     /// Clustering: whether the older form is used under mteb-v2 too.
     pub legacy_clustering: bool,
+    /// Clustering: number of sets into which single documents are cut.
+    pub sets: Option<usize>,
+    /// A leak that does not make rules invalid.
+    pub leak: Option<DeclaredLeak>,
     /// The place in the suite, for example `quick.toml:21`.
     pub origin: String,
 }
@@ -178,6 +192,11 @@ impl DatasetSpec {
     /// Its name before it is loaded.
     pub(crate) fn called(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.source.display())
+    }
+
+    /// Whether the suite allows a leak of this share.
+    pub(crate) fn allows_leak(&self, share: f64) -> bool {
+        self.leak.as_ref().is_some_and(|declared| share <= declared.share)
     }
 
     /// The group that the data set belongs to: the named one, else the catalogue's data set of
@@ -216,6 +235,7 @@ impl DatasetSpec {
                 samples_per_label: self.samples_per_label,
                 max_fraction: self.max_fraction,
                 legacy_clustering: self.legacy_clustering,
+                sets: self.sets,
                 root,
                 ..LoadOptions::default()
             },

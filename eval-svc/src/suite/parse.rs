@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{form, task::Profile};
 
-pub(super) const FIELDS: [&str; 27] = [
+pub(super) const FIELDS: [&str; 28] = [
     "name",
     "description",
     "seeds",
@@ -34,6 +34,7 @@ pub(super) const FIELDS: [&str; 27] = [
     "retry_identical",
     "retry_temperature",
     "guards",
+    "on_fingerprint_change",
     "prompts",
     "on_failure",
     "profile",
@@ -91,6 +92,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         retry_identical: protocol::retry_identical(&top)?,
         retry_temperature: protocol::retry_temperature(&top)?,
         guards: protocol::guards(&top)?,
+        on_fingerprint_change: protocol::on_fingerprint_change(&top)?,
         on_failure: on_failure(&top)?,
         profile: profile(&top)?,
         datasets,

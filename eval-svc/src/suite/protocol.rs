@@ -1,6 +1,9 @@
 //! The generation of a suite's texts: retries, guards, prompts.
 
-use isomer_proto::{ProtoEnum, transform::v1::GuardMode};
+use isomer_proto::{
+    ProtoEnum,
+    transform::v1::{GuardMode, OnFingerprintChange},
+};
 use isomer_transformations::scorable;
 use std::collections::BTreeMap;
 
@@ -16,13 +19,24 @@ use super::{
 const RETRY_TEMPERATURE: f64 = 0.7;
 
 pub(super) fn guards(top: &Section<'_>) -> Result<GuardMode, SuiteError> {
-    let Some(found) = top.string("guards")? else {
-        return Ok(GuardMode::Warn);
+    Ok(named(top, "guards", "guard mode")?.unwrap_or(GuardMode::Warn))
+}
+
+pub(super) fn on_fingerprint_change(top: &Section<'_>) -> Result<OnFingerprintChange, SuiteError> {
+    let found = named(top, "on_fingerprint_change", "use of other versions")?;
+    Ok(found.unwrap_or(OnFingerprintChange::Report))
+}
+
+/// The value with the name that a field gives.
+fn named<E: ProtoEnum>(top: &Section<'_>, field: &'static str, what: &'static str) -> Result<Option<E>, SuiteError> {
+    let Some(found) = top.string(field)? else {
+        return Ok(None);
     };
-    GuardMode::named(&found.value).ok_or_else(|| {
-        let known: Vec<_> = GuardMode::all().map(ProtoEnum::name).collect();
-        top.document.unknown_name(found, "guard mode", &known)
-    })
+    let value = E::named(&found.value).ok_or_else(|| {
+        let known: Vec<_> = E::all().map(ProtoEnum::name).collect();
+        top.document.unknown_name(found, what, &known)
+    })?;
+    Ok(Some(value))
 }
 
 pub(super) fn retry_identical(top: &Section<'_>) -> Result<bool, SuiteError> {
@@ -149,14 +163,18 @@ mod tests {
             (plain.retry_identical, plain.retry_temperature, plain.guards),
             (true, 0.7, GuardMode::Warn)
         );
+        assert_eq!(plain.on_fingerprint_change, OnFingerprintChange::Report);
         assert_eq!(plain.top_k, None);
-        let told = "transformations = [\"paraphrase\"]\nretry_identical = false\nretry_temperature = 0\nguards = \"retry\"\ntop_k = 40";
+        let told = "transformations = [\"paraphrase\"]\nretry_identical = false\nretry_temperature = 0\nguards = \"retry\"\ntop_k = 40\non_fingerprint_change = \"regenerate\"";
         let told = parse(told).unwrap();
         assert_eq!(
             (told.retry_identical, told.retry_temperature, told.guards),
             (false, 0.0, GuardMode::Retry)
         );
         assert_eq!(told.top_k, Some(40));
+        assert_eq!(told.on_fingerprint_change, OnFingerprintChange::Regenerate);
+        let wrong = parse("transformations = [\"paraphrase\"]\non_fingerprint_change = \"ignored\"").unwrap_err();
+        assert!(wrong.contains("did you mean `ignore`"), "{wrong}");
         let wrong = parse("transformations = [\"paraphrase\"]\nguards = \"retri\"").unwrap_err();
         assert!(wrong.contains("did you mean `retry`"), "{wrong}");
         let zero = parse("transformations = [\"paraphrase\"]\ntop_k = 0").unwrap_err();

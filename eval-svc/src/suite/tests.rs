@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use super::*;
 use crate::{
+    dataset::catalogue,
     gate::{Rule, RuleKind, ValidityLimit},
     judging::Scale,
 };
@@ -231,6 +232,9 @@ fn every_shipped_suite_has_a_gate_on_drop_sensitivity_and_level() {
         ];
         let wanted: Vec<RuleLimit> = wanted.into_iter().flatten().collect();
         assert_eq!(limits, wanted, "{name}");
+        let fails: Vec<Option<f64>> = gate.rules.iter().map(|rule| rule.fail_at).collect();
+        assert_eq!(fails.iter().flatten().collect::<Vec<_>>(), [&1.0], "{name}");
+        assert_eq!(fails.last(), Some(&Some(1.0)), "{name}: the margin");
         assert_eq!(gate.unit, Some(Unit::Item), "{name}");
         assert_eq!(suite.separation.settled().is_some(), rewrites, "{name}");
     }
@@ -339,6 +343,42 @@ fn columns_samples_and_options_of_tasks_are_read() {
         "Invalid dataset[0].fields",
         "table",
     );
+}
+
+#[test]
+fn a_leak_is_declared_with_its_reason_for_the_data_set_that_leaks() {
+    let declared = |keys: &str| parse(&GOOD.replace("limit = 200", keys));
+    let suite = declared("max_leak = 0.35\nleak = \"published so\"").unwrap();
+    assert!(suite.datasets[0].allows_leak(0.35) && !suite.datasets[0].allows_leak(0.36));
+    assert!(!parse(GOOD).unwrap().datasets[0].allows_leak(0.0));
+    for (keys, field) in [
+        ("max_leak = 0.35", "dataset[0].leak"),
+        ("leak = \"published so\"", "dataset[0].max_leak"),
+        ("max_leak = 1.1\nleak = \"published so\"", "dataset[0].max_leak"),
+        ("sets = 5", "dataset[0].sets"),
+    ] {
+        assert_eq!(declared(keys).unwrap_err().field(), Some(field), "{keys}");
+    }
+    let shipped = Suite::builtin("pteb").unwrap();
+    let leaky: Vec<String> = shipped
+        .datasets
+        .iter()
+        .filter(|one| one.allows_leak(0.31))
+        .map(|one| one.called())
+        .collect();
+    assert_eq!(leaky, ["AmazonCounterfactualClassification (ja)"]);
+}
+
+#[test]
+fn shipped_suites_name_no_superseded_data_set() {
+    for (name, _) in super::BUILTIN {
+        for dataset in Suite::builtin(name).unwrap().datasets {
+            if let DatasetSource::Catalogue(own) = dataset.source {
+                let entry = catalogue::find(&own).unwrap();
+                assert_eq!(entry.superseded_by, None, "{name}: {own}");
+            }
+        }
+    }
 }
 
 #[test]

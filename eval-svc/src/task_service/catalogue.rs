@@ -7,7 +7,7 @@ use isomer_service_kit::{Fault, page_token};
 
 use super::{MOST_PER_PAGE, request};
 use crate::{
-    dataset::catalogue::{Entry, FAMILIES, entries},
+    dataset::catalogue::{Entry, FAMILIES, current},
     locate::DatasetLocator,
 };
 
@@ -23,8 +23,7 @@ pub(super) fn list(places: &DatasetLocator, asked: &ListDatasetsRequest) -> Resu
             .hint(format!("name one of {}", FAMILIES.join(", "))));
     }
     let task = request::task(asked.task_type)?;
-    let wanted: Vec<&Entry> = entries()
-        .iter()
+    let wanted: Vec<&Entry> = current()
         .filter(|entry| asked.family.is_empty() || entry.families.iter().any(|family| family.name == asked.family))
         .filter(|entry| task.is_none_or(|task| entry.task == task))
         .collect();

@@ -18,7 +18,10 @@ use tonic::Code;
 pub(crate) use super::error::EncodingError;
 use super::{BatchLimits, RequestKind, WorkEngine};
 use crate::{
-    metric::{Similarity, similarity::cosine_of_units},
+    metric::{
+        Similarity,
+        similarity::{cosine_of_units, norm},
+    },
     prompts::{self, RequestPrompt},
 };
 
@@ -95,13 +98,11 @@ pub(crate) async fn encode(
         done(batch.len() as u64, &usage);
     }
     drop(answers);
-    // Our own service reports its settings, and computes the same bits for a text in every batch.
-    let is_ours = |space: &VectorSpace| !space.settings_digest.is_empty();
-    if texts.len() >= ENOUGH && !encoded.space.as_ref().is_some_and(is_ours) {
+    if texts.len() >= ENOUGH && !reports_settings(encoded.space.as_ref()) {
         let spread = texts.len().div_ceil(TWICE);
         let chosen: Vec<usize> = (0..texts.len()).step_by(spread).rev().collect();
-        for batch in chosen.chunks(batching.items) {
-            let answer = prompted.send(texts, batch).await;
+        for batch in chosen.chunks(batching.items.min(TWICE / AGAIN)) {
+            let answer = work.encode(encoder, prompted.request(texts, batch, true)).await;
             let answer = answer.map_err(|fault| EncodingError::Refused(Box::new(fault)))?;
             encoded.compare(&answer, batch, texts)?;
             sum::add(&mut encoded.usage, &answer.usage.unwrap_or_default());
@@ -110,12 +111,38 @@ pub(crate) async fn encode(
     Ok(encoded)
 }
 
+/// Whether a space names the settings that its vectors depend on. Our own service does, and
+/// computes the same bits for a text in every batch. Servers of others may change unnoticed.
+pub(crate) fn reports_settings(space: Option<&VectorSpace>) -> bool {
+    space.is_some_and(|space| !space.settings_digest.is_empty())
+}
+
 /// Minimum number of texts for the second encoding: with fewer, the cost would double.
 const ENOUGH: usize = 60;
 /// Maximum number of texts that are encoded twice.
 const TWICE: usize = 30;
+/// Number of requests of the second encoding: a provider may confuse only some of its answers.
+const AGAIN: usize = 3;
 /// Minimum cosine of the two vectors of a text.
 const SAME: f32 = 1.0 - 1e-4;
+/// Maximum relative difference of their lengths.
+const SAME_LENGTH: f32 = 1e-3;
+
+/// How two vectors of one text differ, in words; `None` if they agree.
+pub(crate) fn difference(one: &[f32], two: &[f32]) -> Option<String> {
+    if one == two {
+        return None;
+    }
+    let cosine = cosine_of_units(one, two);
+    let ratio = norm(two) / norm(one);
+    if cosine < SAME {
+        Some(format!("cosine {cosine:.4}"))
+    } else if (ratio - 1.0).abs() <= SAME_LENGTH {
+        None
+    } else {
+        Some(format!("{ratio:.4} times as long"))
+    }
+}
 
 pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
     EncodingError::Refused(Box::new(Fault::from_status(status)))
@@ -166,17 +193,41 @@ impl PromptedEncoder<'_> {
     }
 
     async fn send(self, texts: &[&str], batch: &[usize]) -> Result<EncodeResponse, Fault> {
+        self.work.encode(self.encoder, self.request(texts, batch, false)).await
+    }
+
+    /// Encodes a few texts with the services of this process and past all caches, in requests of at
+    /// most `most` texts.
+    pub(crate) async fn observe(
+        self,
+        channel: &GrpcChannel,
+        texts: &[&str],
+        most: usize,
+    ) -> Result<EncodedTexts, EncodingError> {
+        let client = EncoderClient::new(channel.clone());
+        let mut encoded = EncodedTexts::default();
+        for batch in batches::batches(texts, batches::most_items(self.encoder.max_batch_items, most)) {
+            let answer = client.encode(self.request(texts, &batch, true)).await;
+            let answer = answer.map_err(|status| refused(&status))?;
+            encoded.take(texts.len(), &answer, &batch)?;
+            sum::add(&mut encoded.usage, &answer.usage.unwrap_or_default());
+        }
+        Ok(encoded)
+    }
+
+    /// A request for a batch. With `bypass_cache`, its vectors are computed again.
+    fn request(self, texts: &[&str], batch: &[usize], bypass_cache: bool) -> EncodeRequest {
         let inputs = batch.iter().map(|&index| Input {
             input: Some(input::Input::Text(texts[index].to_owned())),
         });
-        let request = EncodeRequest {
+        EncodeRequest {
             encoder_id: self.encoder.id.clone(),
             inputs: inputs.collect(),
             prompt: self.prompt.map(RequestPrompt::field),
             priority: Priority::Batch.into(),
+            bypass_cache,
             ..EncodeRequest::default()
-        };
-        self.work.encode(self.encoder, request).await
+        }
     }
 }
 
@@ -195,14 +246,11 @@ impl EncodedTexts {
         let places: Vec<usize> = (0..batch.len()).collect();
         again.take(batch.len(), answer, &places)?;
         for (place, &index) in batch.iter().enumerate() {
-            let (one, two) = (self.row(index), again.row(place));
-            // Two vectors of length 0 have no cosine and are equal.
-            let cosine = if one == two { 1.0 } else { cosine_of_units(one, two) };
-            if cosine < SAME {
+            if let Some(difference) = difference(self.row(index), again.row(place)) {
                 let text: String = texts[index].chars().take(60).collect();
                 return Err(EncodingError::Unusable(format!(
-                    "gave a text another vector when it was asked again, in another batch: cosine {cosine:.4} for `{text}`; it \
-                     mixes up its answers, or another model answers now"
+                    "gave a text another vector when it was asked again, in another batch: {difference} for `{text}`; it mixes up \
+                     its answers, or another model answers now"
                 )));
             }
         }
@@ -210,7 +258,7 @@ impl EncodedTexts {
     }
 
     /// The vector of a text.
-    fn row(&self, index: usize) -> &[f32] {
+    pub(crate) fn row(&self, index: usize) -> &[f32] {
         &self.data[index * self.cols..][..self.cols]
     }
 

@@ -1,7 +1,7 @@
 //! Sends the requests of a run to the services of this process, or to the services that its
 //! channels connect to.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{
     FutureExt, StreamExt, TryStreamExt,
@@ -186,6 +186,11 @@ impl WorkEngine for LocalEngine {
 
     fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine> {
         Arc::new(self.held_by(holder))
+    }
+
+    /// This process stores no answers.
+    fn for_versions(&self, _: &Arc<BTreeMap<String, String>>) -> Arc<dyn WorkEngine> {
+        Arc::new(self.clone())
     }
 
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>> {

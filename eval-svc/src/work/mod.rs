@@ -16,7 +16,7 @@ mod score;
 mod search;
 mod shard;
 
-use std::{fmt::Debug, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 #[cfg(feature = "fleet")]
@@ -106,6 +106,10 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
 
     /// The same engine for a holder, which relies on entries found or created in the shared store.
     fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine>;
+
+    /// The same engine for observed versions of encoders, by id: stored answers of another version
+    /// are not used.
+    fn for_versions(&self, versions: &Arc<BTreeMap<String, String>>) -> Arc<dyn WorkEngine>;
 
     /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;

@@ -366,6 +366,7 @@ async fn a_name_of_the_catalogue_is_looked_for_in_folders_and_then_on_the_hub() 
     let name = || Source::Catalogue("stsbenchmark".to_owned());
     let from_hub = world.load(TaskType::Sts, name(), LoadOptions::default()).await.unwrap();
     assert_eq!((from_hub.name(), from_hub.items()), ("STSBenchmark", 2));
+    assert!(from_hub.notes().iter().any(|note| note.contains("STSBenchmark.v2")));
     assert_eq!(from_hub.revision(), Some("b0fddb56ed78048fa8b90373c8a3cfc37b684831"));
     assert_eq!(from_hub.languages().unwrap(), ["eng-Latn"]);
 
@@ -518,7 +519,7 @@ async fn scores_over_the_wire_name_the_commit() {
 async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
     let world = World::new(&[]).await;
     let data = world.folder.path().join("data");
-    fs::create_dir_all(data.join("STSBenchmark")).unwrap();
+    fs::create_dir_all(data.join("STSBenchmark.v2")).unwrap();
     let config = EvalConfig {
         dataset_dirs: vec![data.clone()],
         ..EvalConfig::default()
@@ -539,12 +540,12 @@ async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
         request.page_token = page.next_page_token;
     }
     assert_eq!(names.len(), 19);
-    let sts = names.iter().find(|info| info.name == "STSBenchmark").unwrap();
+    let sts = names.iter().find(|info| info.name == "STSBenchmark.v2").unwrap();
     assert_eq!(
         (sts.task_type(), sts.main_score.as_str()),
         (proto::TaskType::Sts, "cosine_spearman")
     );
-    assert_eq!(PathBuf::from(&sts.path), data.join("STSBenchmark"));
+    assert_eq!(PathBuf::from(&sts.path), data.join("STSBenchmark.v2"));
     assert!(names.iter().filter(|info| info.path.is_empty()).count() == 18);
     request.family = "mteb".into();
     let fault = Fault::from_status(&harness.tasks.list_datasets(request).await.unwrap_err());

@@ -58,6 +58,8 @@ struct Row {
     gate: &'static str,
     /// Number of data sets, all in one group if there are several.
     sets: usize,
+    /// Keys of the last data set, and further data sets.
+    more: &'static str,
     /// Whether a pair gets a positive label, by its number and its true label.
     label: fn(usize, bool) -> bool,
 }
@@ -97,6 +99,7 @@ const HEALTHY: Row = Row {
     mutate: |_| {},
     gate: ACCEPTED,
     sets: 1,
+    more: "",
     label: |_, pair| pair,
 };
 
@@ -367,6 +370,20 @@ fn rows() -> Vec<Row> {
             sets: 3,
             ..HEALTHY
         },
+        Row {
+            what: "data: one data set under two names",
+            end: End::Refused,
+            says: "again",
+            more: "[[dataset]]\ntask = \"pair-classification\"\npath = \"sold0.jsonl\"\nname = \"again\"\n",
+            ..HEALTHY
+        },
+        Row {
+            what: "data: nine items",
+            end: End::Invalid,
+            says: "has 9 items whose score can differ",
+            more: "limit = 9\n",
+            ..HEALTHY
+        },
     ]
 }
 
@@ -403,6 +420,7 @@ fn suite(harness: &Harness, row: &Row) -> SuiteRef {
             "[[dataset]]\ntask = \"pair-classification\"\npath = \"sold{set}.jsonl\"\ngroup = \"sold\"\nlanguages = [\"en\"]\n"
         ));
     }
+    text.push_str(row.more);
     SuiteRef {
         source: Some(suite_ref::Source::Toml(text)),
         base_dir: folder.display().to_string(),

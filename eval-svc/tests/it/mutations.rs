@@ -126,7 +126,7 @@ async fn a_small_data_set_of_which_nothing_was_rewritten_is_noticed() {
 
 #[tokio::test]
 async fn test_rows_that_were_fitted_on_make_the_gate_invalid() {
-    let verdict = async |fitted_on: usize, limit: &str| {
+    let verdict = async |fitted_on: usize, limit: &str, declared: &str| {
         let harness = Harness::new();
         let folder = harness.home.path().join("data/leaky");
         std::fs::create_dir_all(&folder).unwrap();
@@ -150,7 +150,7 @@ async fn test_rows_that_were_fitted_on_make_the_gate_invalid() {
         std::fs::write(folder.join("test.jsonl"), test.collect::<String>()).unwrap();
         let toml = format!(
             "name = \"leaky\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[gate.rule]]\nmin_score = -99\nof = \"original\"\n{limit}\n\
-             [[dataset]]\ntask = \"classification\"\npath = \"leaky\"\n"
+             [[dataset]]\ntask = \"classification\"\npath = \"leaky\"\n{declared}"
         );
         let suite = SuiteRef {
             source: Some(suite_ref::Source::Toml(toml)),
@@ -162,7 +162,7 @@ async fn test_rows_that_were_fitted_on_make_the_gate_invalid() {
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         (run.verdict(), report_json(&mut client, &run.id).await)
     };
-    let (found, json) = verdict(4, "").await;
+    let (found, json) = verdict(4, "", "").await;
     assert_eq!(found, Verdict::Invalid, "{}", json["gate"]);
     let note = json["gate"]["encoders"][0]["rules"][0]["note"].as_str().unwrap();
     assert!(note.contains("10 % of the test rows are train rows too"), "{note}");
@@ -173,7 +173,17 @@ async fn test_rows_that_were_fitted_on_make_the_gate_invalid() {
         "{}",
         json["notes"]
     );
-    let (allowed, _) = verdict(4, "max_leak = 0.1").await;
-    let (few, _) = verdict(2, "").await;
+    let (allowed, _) = verdict(4, "max_leak = 0.1", "").await;
+    let (few, _) = verdict(2, "", "").await;
     assert_eq!([allowed, few], [Verdict::Pass; 2]);
+    let declared = "max_leak = 0.35\nleak = \"the paper scores them\"\n";
+    let (found, json) = verdict(12, "", declared).await;
+    assert_eq!(found, Verdict::Pass, "{}", json["gate"]);
+    let notes = json["notes"].to_string();
+    assert!(
+        notes.contains("12 of 40 test rows") && notes.contains("the paper scores them"),
+        "{notes}"
+    );
+    let (beyond, _) = verdict(15, "", declared).await;
+    assert_eq!(beyond, Verdict::Invalid);
 }

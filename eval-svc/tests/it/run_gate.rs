@@ -260,7 +260,7 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
         // `suite` writes its limits above the rule.
         (
             "[gate]\n[[gate.rule]]\nmax_dorp = 3",
-            vec!["many.toml:9", "did you mean `max_drop`"],
+            vec!["many.toml:10", "did you mean `max_drop`"],
         ),
     ] {
         let fault = create(&mut client, spec(suite(&harness, 2, rules), &["stub-a"]))

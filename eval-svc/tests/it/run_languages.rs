@@ -13,7 +13,9 @@ fn suite(harness: &Harness, head: &str, tag: &str, more: &str) -> SuiteRef {
     let folder = harness.home.path().join("data/pairs");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join(format!("test.{tag}.jsonl")), STS).unwrap();
-    std::fs::write(harness.home.path().join("data/plain.jsonl"), STS).unwrap();
+    // In another order: a data set may not be in a suite twice.
+    let reversed: Vec<&str> = STS.lines().rev().collect();
+    std::fs::write(harness.home.path().join("data/plain.jsonl"), reversed.join("\n")).unwrap();
     let text = format!(
         "name = \"languages\"\n{head}\n[[dataset]]\ntask = \"sts\"\npath = \"pairs\"\nlanguage = \"{tag}\"\n{more}\n\
          [[dataset]]\ntask = \"sts\"\npath = \"plain.jsonl\"\nlanguages = [\"en\"]\n"

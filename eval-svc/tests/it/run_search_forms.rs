@@ -284,7 +284,8 @@ async fn a_rule_that_names_a_form_judges_the_encoders_in_it_alone() {
         let own = gate["encoders"].as_array().unwrap().iter();
         own.map(|one| one["encoder"].as_str().unwrap().to_owned()).collect()
     };
-    let limits = ",basis=point,max_unchanged=1,max_near_copies=1,max_same_rewrites=1,max_at_chance=1,max_shared=1";
+    let limits =
+        ",basis=point,max_unchanged=1,max_near_copies=1,max_same_rewrites=1,max_at_chance=1,max_shared=1,min_items=1";
     let rule = |text: &str| format!("{text}{limits}");
     // Half of the queries lose their number, so terms alone lose more than 5 points.
     let (verdict, gate) = judged(&[&rule("max_drop=5,form=bm25")]).await;

@@ -16,7 +16,7 @@ use crate::run_stubs::{
 
 /// A limit on drops that every encoder satisfies, and none on texts that share a vector: only
 /// sensitivity distinguishes the encoders.
-const GATE: &str = "[gate]\nmax_shared = 1.0\nmax_at_chance = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
+const GATE: &str = "[gate]\nmax_shared = 1.0\nmax_at_chance = 1.0\nmin_items = 1\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
 
 /// Forty pairs of sentences, eighty texts, to each of which at least two kinds of change apply.
 fn suite(harness: &Harness, more: &str) -> SuiteRef {

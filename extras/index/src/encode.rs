@@ -1,12 +1,12 @@
 //! Encodes texts, plain or augmented, with the priority of bulk work.
 
-use std::{fmt::Debug, ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, ops::Range, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use isomer_client::Channel;
 use isomer_encoder_client::{
     answer::{self, ExpectedAnswer},
-    batches, retry as inner,
+    batches, halving, retry as inner,
 };
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Similarity, Usage, VectorSpace},
@@ -104,7 +104,52 @@ pub struct EncodedTexts {
     pub partial: Vec<bool>,
     /// Number of truncated texts.
     pub truncated: u64,
+    /// Positions of the texts that the encoder could not encode, each with the reason. They have no
+    /// vector.
+    pub failed: BTreeMap<usize, String>,
     pub usage: Usage,
+}
+
+impl EncodedTexts {
+    /// The vectors of all texts.
+    ///
+    /// # Errors
+    /// If a text could not be encoded.
+    pub(crate) fn complete(self) -> Result<Self> {
+        match self.failed.first_key_value() {
+            None => Ok(self),
+            Some((position, reason)) => {
+                let message = format!("text {position} could not be encoded: {reason}");
+                Err(Fault::precondition("NOT_ENCODED", message).into())
+            }
+        }
+    }
+
+    /// Takes over the answer to the texts at these positions.
+    fn take(&mut self, part: &[usize], mut answer: BatchAnswer) {
+        isomer_usage::sum::add(&mut self.usage, &answer.usage);
+        self.truncated += answer.truncated.iter().filter(|cut| **cut).count() as u64;
+        for error in answer.errors {
+            if let Some(index) = part.get(error.index as usize) {
+                self.failed.insert(*index, error.message);
+            }
+        }
+        for (row, (vector, index)) in answer::rows(&answer.matrix).zip(part).enumerate() {
+            let vector: Vec<f32> = vector.collect();
+            if !vector.iter().all(|value| value.is_finite()) {
+                self.failed
+                    .insert(*index, "its vector has a value that is not a number".to_owned());
+            }
+            if self.failed.contains_key(index) {
+                continue;
+            }
+            self.vectors[*index] = vector;
+            self.partial[*index] = answer.partial.get(row).copied().unwrap_or_default();
+            if let Some(additional) = answer.additional.get_mut(row) {
+                self.additional[*index] = std::mem::take(additional);
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -291,11 +336,11 @@ impl Encoder {
         }
     }
 
-    /// Encodes texts.
+    /// Encodes texts. A text that the encoder cannot encode is named in the result.
     ///
     /// # Errors
-    /// If the encoder refuses, fails for longer than the patience, answers in a different space
-    /// from before, or returns vectors that are not finite.
+    /// If the encoder refuses all texts, fails for longer than the patience, or answers in a
+    /// different space from before.
     pub async fn encode(&self, texts: &[&str]) -> Result<EncodedTexts> {
         let ours = if self.augments() { MOST_AUGMENTED } else { MOST_TEXTS };
         let most = batches::most_items(self.description.max_batch_items, ours);
@@ -306,26 +351,30 @@ impl Encoder {
             ..EncodedTexts::default()
         };
         for batch in batches::batches(texts, most) {
-            let those: Vec<&str> = batch.iter().map(|index| texts[*index]).collect();
-            // Boxed because the future is large and would otherwise be part of each caller's
-            // future.
-            let mut answer = retry::calls(self.recipe.patience, || Box::pin(self.ask(&those))).await?;
-            self.take(&those, &answer)?;
-            isomer_usage::sum::add(&mut done.usage, &answer.usage);
-            done.truncated += answer.truncated.iter().filter(|cut| **cut).count() as u64;
-            for (row, (vector, index)) in answer::rows(&answer.matrix).zip(batch).enumerate() {
-                done.vectors[index] = vector.collect();
-                done.partial[index] = answer.partial.get(row).copied().unwrap_or_default();
-                if let Some(additional) = answer.additional.get_mut(row) {
-                    done.additional[index] = std::mem::take(additional);
-                }
+            let send = |part: Vec<usize>| async move {
+                let those: Vec<&str> = part.iter().map(|index| texts[*index]).collect();
+                // Boxed because the future is large and would otherwise be part of each caller's
+                // future.
+                retry::calls(self.recipe.patience, || Box::pin(self.ask(&those))).await
+            };
+            let of_texts = |error: &IndexError| match error {
+                IndexError::Encoder(fault) => halving::concerns_texts(fault.code),
+                _ => false,
+            };
+            let halved = halving::send(batch, send, of_texts).await?;
+            for (part, answer) in halved.answers {
+                self.check_space(&answer)?;
+                done.take(&part, answer);
             }
+            let refused = halved.refused.into_iter();
+            done.failed
+                .extend(refused.map(|(index, error)| (index, error.to_string())));
         }
         Ok(done)
     }
 
-    /// Refuses an answer that must not be stored.
-    fn take(&self, texts: &[&str], answer: &BatchAnswer) -> Result<()> {
+    /// Refuses an answer in another space.
+    fn check_space(&self, answer: &BatchAnswer) -> Result<()> {
         let changed = self.additional.differing(&answer.spaces);
         let dense = (answer.space.digest != self.space.digest).then_some((&self.space.digest, &answer.space.digest));
         if let Some((known, found)) = dense.or(changed) {
@@ -338,16 +387,6 @@ impl Encoder {
             )
             .hint("replicas with different weights answer at one address, or the model was changed; run again when one answers")
             .into());
-        }
-        if let Some(error) = answer.errors.first() {
-            return Err(
-                Fault::precondition("NOT_ENCODED", format!("a text could not be encoded: {}", error.message)).into(),
-            );
-        }
-        if let Some(row) = answer::not_finite(&answer.matrix) {
-            let bytes = texts.get(row).map_or(0, |text| text.len());
-            let message = format!("the encoder answered a vector that is not finite, to a text of {bytes} bytes");
-            return Err(Fault::precondition("NOT_FINITE", message).into());
         }
         Ok(())
     }

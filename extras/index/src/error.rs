@@ -102,6 +102,15 @@ pub enum IndexError {
         /// Maximum number of rows to delete.
         most: usize,
     },
+    /// The encoder could not encode many of the documents.
+    #[error("{failed} of the first {documents} documents could not be encoded, for example `{key}`: {reason}")]
+    TooManyFailed {
+        failed: u64,
+        documents: u64,
+        /// One of them.
+        key: String,
+        reason: String,
+    },
     /// The encoder, the generator or the server in front of them.
     #[error(transparent)]
     Encoder(#[from] Fault),
@@ -142,6 +151,8 @@ impl From<IndexError> for Fault {
             IndexError::Refused { .. } => Self::precondition("INDEX", message),
             IndexError::File(_) => Self::new(Code::InvalidArgument, "BROKEN_DATASET", message),
             IndexError::Source { .. } => Self::precondition("SOURCE", message),
+            IndexError::TooManyFailed { .. } => Self::precondition("NOT_ENCODED", message)
+                .hint("check the encoder and these documents; run the same command again to resume"),
             IndexError::SameKey { .. } => Self::precondition("SAME_KEY", message)
                 .hint("name a column with a value of its own for each row (--key)"),
             IndexError::OtherSpace { .. } => Self::precondition("OTHER_SPACE", message)

@@ -106,7 +106,7 @@ pub async fn plan(source: &Source, store: &dyn VectorStore, encoder: &Encoder, s
     if !texts.is_empty() {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let begun = Instant::now();
-        let encoded = encoder.encode(&texts).await?;
+        let encoded = encoder.encode(&texts).await?.complete()?;
         plan.sample = SampleOfTexts {
             texts: texts.len() as u64,
             bytes: texts.iter().map(|text| text.len() as u64).sum(),

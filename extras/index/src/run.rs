@@ -5,7 +5,7 @@
 //! a document no longer has are removed. A run without differences writes nothing.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -84,12 +84,54 @@ pub struct Counts {
     /// Texts that are left out of the collection because their vectors have length 0: the encoder
     /// knows none of their words.
     pub unknown: u64,
+    /// Documents with a text that the encoder could not encode. They have no rows: older ones are
+    /// of another text.
+    pub failed: u64,
+    /// The first of them.
+    pub failures: Vec<FailedDocument>,
     /// Removed rows that their documents no longer have.
     pub replaced: u64,
     /// Removed rows whose documents are gone from the source.
     pub deleted: u64,
     /// The usage of encoding.
     pub usage: Usage,
+}
+
+/// A document with a text that the encoder could not encode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedDocument {
+    pub key: String,
+    pub reason: String,
+}
+
+/// Number of failed documents that are named.
+const NAMED: usize = 10;
+/// A run stops at this number of failed documents if they are also this share of all documents.
+const MOST_FAILED: u64 = 100;
+const MOST_FAILED_SHARE: f64 = 0.05;
+
+impl Counts {
+    /// Adds failed documents, with their reasons by key.
+    ///
+    /// # Errors
+    /// [`IndexError::TooManyFailed`].
+    fn fail(&mut self, failed: BTreeMap<String, String>) -> Result<()> {
+        self.failed += failed.len() as u64;
+        let failed = failed.into_iter().map(|(key, reason)| FailedDocument { key, reason });
+        let left = NAMED - self.failures.len();
+        self.failures.extend(failed.take(left));
+        #[allow(clippy::cast_precision_loss)]
+        let share = self.failed as f64 / self.documents.max(1) as f64;
+        match self.failures.first() {
+            Some(first) if self.failed >= MOST_FAILED && share > MOST_FAILED_SHARE => Err(IndexError::TooManyFailed {
+                failed: self.failed,
+                documents: self.documents,
+                key: first.key.clone(),
+                reason: first.reason.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A run that ended.
@@ -273,6 +315,8 @@ impl<'a> Work<'a> {
             mut gone,
             ..
         } = difference;
+        let replaced = gone.len() as u64;
+        let mut failed = BTreeMap::new();
         let (mut partial, mut unknown) = (0, 0);
         let (mut truncated, mut usage) = (0, Usage::default());
         if !rows.is_empty() {
@@ -293,6 +337,19 @@ impl<'a> Work<'a> {
                 }
             }
             (truncated, usage) = (encoded.truncated, encoded.usage);
+            let by_document = encoded.failed.into_iter();
+            failed = by_document
+                .map(|(row, reason)| (rows[row].document.clone(), reason))
+                .collect();
+            let fails = |document: &String| failed.contains_key(document);
+            gone.extend(
+                rows.iter()
+                    .filter(|row| fails(&row.document))
+                    .map(|row| row.key.clone()),
+            );
+            let unchanged = difference.unchanged.iter().map(|(row, _)| row);
+            gone.extend(unchanged.filter(|row| fails(&row.document)).map(|row| row.key.clone()));
+            rows.retain(|row| !fails(&row.document));
             // A vector of length 0 is equally near to every query.
             let (known, zero): (Vec<Row>, Vec<Row>) = rows
                 .into_iter()
@@ -314,10 +371,11 @@ impl<'a> Work<'a> {
         counts.partial += partial;
         counts.truncated += truncated;
         counts.unknown += unknown;
-        counts.replaced += gone.len() as u64 - unknown;
+        counts.replaced += replaced;
         isomer_usage::sum::add(&mut counts.usage, &usage);
+        let failed = counts.fail(failed);
         (self.watch)(&counts);
-        Ok(())
+        failed
     }
 
     /// Work after the last batch: deletions, making rows visible, and the index.

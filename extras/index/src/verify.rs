@@ -251,7 +251,7 @@ impl Check<'_> {
 
     async fn hold(&self, rows: Vec<(StoredVector, String)>, report: &mut IndexReport) -> Result<()> {
         let texts: Vec<&str> = rows.iter().map(|(_, text)| text.as_str()).collect();
-        let encoded = self.encoder.encode(&texts).await?;
+        let encoded = self.encoder.encode(&texts).await?.complete()?;
         let lengths = self.store.keeps_lengths(&report.mark);
         let vectors = encoded.vectors.iter().zip(&encoded.additional);
         for (((row, _), (vector, additional)), partial) in rows.iter().zip(vectors).zip(encoded.partial) {

@@ -59,10 +59,12 @@ pub(super) struct CacheScope<'a> {
     pub(super) meeting: &'a Meeting,
 }
 
-/// Whether every vector of the answer depends on its own text alone.
+/// Whether the request may be answered from the cache: every vector must depend on its own text
+/// alone.
 pub(super) fn applies(request: &EncodeRequest) -> bool {
     let other = [Output::TokenVectors, Output::Sparse];
-    !other.into_iter().any(|output| asks(request, output)) && request.output_dtype() != Dtype::Int8
+    let alone = !other.into_iter().any(|output| asks(request, output)) && request.output_dtype() != Dtype::Int8;
+    alone && !request.bypass_cache
 }
 
 impl Cache {

@@ -49,6 +49,11 @@ pub struct RoutingConfig {
     /// Interval in seconds at which each remote encoder's vectors are compared with its first ones;
     /// 0: never. Each comparison encodes three short texts.
     pub probe_interval_seconds: u64,
+    /// Encoder of requests that name none, as those of text-embeddings-inference's clients; absent:
+    /// the only one.
+    pub default_encoder: Option<String>,
+    /// Cross-encoder of requests that name none; absent: the only one.
+    pub default_reranker: Option<String>,
 }
 
 impl Default for RoutingConfig {
@@ -69,6 +74,8 @@ impl Default for RoutingConfig {
             warmup_seconds: 10,
             cache_bytes: 64 << 20,
             probe_interval_seconds: 300,
+            default_encoder: None,
+            default_reranker: None,
         }
     }
 }
@@ -121,6 +128,14 @@ impl Validate for RoutingConfig {
         }
         if self.slow_factor != 0.0 && (!self.slow_factor.is_finite() || self.slow_factor <= 1.0) {
             return bad("slow_factor", "is not above 1", "give e.g. 5, or 0 for never");
+        }
+        for (key, id) in [
+            ("default_encoder", &self.default_encoder),
+            ("default_reranker", &self.default_reranker),
+        ] {
+            if id.as_deref() == Some("") {
+                return bad(key, "is empty", "name an encoder, or leave it out");
+            }
         }
         Ok(())
     }

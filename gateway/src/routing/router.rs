@@ -6,8 +6,8 @@ use futures::FutureExt;
 use isomer_adapters::{EncoderBackend, check::CheckOptions, metered};
 use isomer_proto::{
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
-        Encoder, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
+        Capability, CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest,
+        EncodeResponse, Encoder, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     },
     gateway::v1::Provider,
 };
@@ -234,6 +234,15 @@ impl Router {
         let route = self.shared.table().route(encoder_id);
         let prices = route.iter().flat_map(|route| route.replicas());
         prices.fold(0.0, |highest, replica| replica.price_per_million_tokens.max(highest))
+    }
+
+    /// The configured encoder of requests that name none.
+    pub(crate) fn default_encoder(&self, capability: Capability) -> Option<&str> {
+        let config = &self.shared.policy.config;
+        match capability {
+            Capability::Rerank => config.default_reranker.as_deref(),
+            _ => config.default_encoder.as_deref(),
+        }
     }
 
     /// Maximum number of attempts per request.

@@ -17,7 +17,7 @@ const PAIRS: usize = 4;
 fn suite(home: &Home) -> String {
     let animals = ["cat", "dog", "horse", "sheep"];
     let mut text =
-        "name = \"rounds\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n[gate]\nmax_at_chance = 1.0\n"
+        "name = \"rounds\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\n[gate]\nmax_at_chance = 1.0\nmin_items = 1\n"
             .to_owned();
     for d in 0..DATASETS {
         let row = |i: usize| {

@@ -56,7 +56,7 @@ fn suite(folder: &Path, gate: &str) -> String {
     let animals = ["cat", "dog", "horse", "sheep", "goose", "heron"];
     let mut text = format!(
         "name = \"fleet\"\nseeds = [1337, 7]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n\
-         [gate]\nmax_at_chance = 1.0\nmax_guarded = 1.0\nmax_same_rewrites = 1.0\n{gate}\n\
+         [gate]\nmax_at_chance = 1.0\nmin_items = 1\nmax_guarded = 1.0\nmax_same_rewrites = 1.0\n{gate}\n\
          [[gate.rule]]\nmax_drop = 60\nbasis = \"signed-rank\"\n"
     );
     for place in SETS {

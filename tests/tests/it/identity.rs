@@ -8,10 +8,12 @@ use std::{
 };
 
 use isomer_tests::{
+    folder::{copy, edit},
     home::Home,
     process::{check_into_report, finish, isomer},
 };
 use serde_json::{Value, json};
+use sqlx::{Connection, SqliteConnection};
 
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 
@@ -20,26 +22,6 @@ fn copied(home: &Home) -> PathBuf {
     let (from, to) = (home.model(MODEL), home.path().join("encoder"));
     copy(&from, &to);
     to
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), &target).unwrap();
-        }
-    }
-}
-
-fn edit(folder: &Path, file: &str, change: impl FnOnce(&mut Value)) {
-    let path = folder.join(file);
-    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap_or_else(|_| b"{}".to_vec())).unwrap();
-    change(&mut value);
-    fs::remove_file(&path).ok();
-    fs::write(&path, value.to_string()).unwrap();
 }
 
 /// A change that a user may make by mistake.
@@ -230,6 +212,16 @@ fn a_name_is_in_every_output_and_the_identity_is_that_of_the_files() {
     assert!(counted("scores_cached") > 0);
 }
 
+/// The number of vector spaces in a cache.
+fn spaces_of(cache: &Path) -> i64 {
+    futures::executor::block_on(async {
+        let url = format!("sqlite://{}", cache.display());
+        let mut file = SqliteConnection::connect(&url).await.unwrap();
+        let spaces = sqlx::query_scalar("SELECT count(DISTINCT space) FROM entries");
+        spaces.fetch_one(&mut file).await.unwrap()
+    })
+}
+
 #[test]
 fn cached_vectors_of_other_instructions_are_computed_again() {
     let Some(home) = Home::with_models(&[MODEL]) else {
@@ -246,7 +238,7 @@ fn cached_vectors_of_other_instructions_are_computed_again() {
             .env("ISOMER_EMBED__INSTRUCTIONS", instructions);
         let (code, _, stderr) = finish(&mut embed);
         assert_eq!(code, 0, "{stderr}");
-        fs::read_dir(&cache).unwrap().count()
+        spaces_of(&cache.join("vectors.sqlite"))
     };
     assert_eq!([spaces("portable"), spaces("portable")], [1, 1]);
     assert_eq!(spaces("best"), 2, "every supported machine has vector instructions");

@@ -19,6 +19,7 @@ mod gateway;
 mod identity;
 mod index_compare;
 mod judge;
+mod level;
 mod monitoring;
 mod noise;
 mod pairs_and_tokens;

@@ -103,7 +103,7 @@ async fn tenants_who_ask_at_the_same_time_do_not_join_each_other() {
     assert_eq!(calls[1], 1, "the other tenant");
     assert_eq!(calls[0] + calls[2], 1, "the same tenant joins");
     assert_eq!(one.results[0].text, other.results[0].text);
-    assert_eq!(harness.models.generator.calls().len(), 2);
+    assert_eq!(harness.models.generator.calls_of("/v1/chat/completions").len(), 2);
     // The cache usage that the responses report.
     let later = [ask(&keys[1]).await, ask(&harness.key().await).await];
     let hits = later.map(|answer| answer.results[0].provenance.as_ref().unwrap().cache_hit);

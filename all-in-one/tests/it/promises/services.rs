@@ -590,6 +590,7 @@ fn open(name: &str, parameter: &str, value: f64) -> Transformation {
 
 fn tasks() -> Vec<Row> {
     let rows = pairs();
+    let labelled = "{\"text\": \"rain\", \"label\": \"a\"}\n{\"text\": \"sun\", \"label\": \"b\"}\n";
     let dataset = |change: fn(&mut DatasetRef)| {
         score(&pairs(), |request| {
             change(request::dataset(request).dataset.as_mut().unwrap());
@@ -599,6 +600,17 @@ fn tasks() -> Vec<Row> {
         row(
             "TaskService.Score INVALID_ARGUMENT BROKEN_DATASET dataset",
             score("{}\n", |_| ()),
+        ),
+        row(
+            "TaskService.Score INVALID_ARGUMENT TRAIN_IS_TEST dataset",
+            vec![call(
+                "eval.v1.TaskService/Score",
+                request::score(
+                    TaskType::Classification,
+                    ENCODER,
+                    request::inline([("train.jsonl", labelled), ("test.jsonl", labelled)]),
+                ),
+            )],
         ),
         row(
             "TaskService.Score NOT_FOUND UNKNOWN_DATASET dataset",
@@ -669,6 +681,13 @@ fn runs() -> Vec<Row> {
         row(
             "RunService.CreateRun INVALID_ARGUMENT BROKEN_SUITE spec.suite",
             create_run(|spec| suite(spec, "name = \"small\"\nseeds = \"many\"\n")),
+        ),
+        row(
+            "RunService.CreateRun INVALID_ARGUMENT DATASET_TWICE spec.suite",
+            create_run(|spec| {
+                let again = "[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\nname = \"again\"\n";
+                suite(spec, &format!("{}{again}", request::SMALL_SUITE));
+            }),
         ),
         row(
             "RunService.CreateRun NOT_FOUND UNKNOWN_ENCODER",
@@ -775,6 +794,26 @@ fn runs() -> Vec<Row> {
             .into_iter()
             .flatten()
             .collect(),
+        ),
+        row(
+            "GateRule.fail_at INVALID_ARGUMENT fail_at",
+            gate(
+                GateRule {
+                    fail_at: Some(6.0),
+                    ..rule(Limit::MaxDrop(5.0))
+                },
+                |_| (),
+            ),
+        ),
+        row(
+            "GateRule.fail_at INVALID_ARGUMENT BROKEN_GATE fail_at",
+            gate(
+                GateRule {
+                    fail_at: Some(5.0),
+                    ..points()
+                },
+                |_| (),
+            ),
         ),
         row(
             "GateRule.min_separation INVALID_ARGUMENT BROKEN_GATE",

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use isomer_embed::arch::SERVED;
+use isomer_embed::{arch::SERVED, folder::keys::TABLE};
 use isomer_eval::{
     metric::fusion::Fusion, prompts::variant::RULES, report::CHARTS, run::units::VERSION, stored_form::stored_numbers,
 };
@@ -109,6 +109,19 @@ fn the_tables_of_forms_and_prompt_variants_are_up_to_date() {
 fn the_table_of_architectures_is_up_to_date() {
     let rows = SERVED.map(|family| [format!("`{}`", family.model_type), family.models.to_owned()]);
     compare_part("served.md", "architectures", &table(["`model_type`", "encoders"], rows));
+}
+
+#[test]
+fn the_table_of_folder_keys_is_up_to_date() {
+    let rows = TABLE.iter().map(|group| {
+        let keys = group.keys().map(|key| format!("`{key}`"));
+        [
+            format!("`{}`", group.file.name()),
+            keys.collect::<Vec<_>>().join(" "),
+            group.rule.to_string(),
+        ]
+    });
+    compare_part("models.md", "folder keys", &table(["file", "keys", "rule"], rows));
 }
 
 /// `eval-svc/tests/it/score_keys.rs` compares the file with the scores of every task.

@@ -5,6 +5,7 @@ mod catalogues;
 mod configuration;
 mod errors;
 mod gate;
+mod http_fields;
 mod metrics;
 mod protos;
 mod providers;

@@ -286,6 +286,10 @@ class GeneratorInfo:
     """Id, e.g. `local:qwen2.5-coder-0.5b-instruct`."""
     digest: str
     """Digest of the weights, where known."""
+    versions: Dict[str, int] = dataclasses.field(default_factory=lambda: cast('Dict[str, int]', {}), metadata={'minimum': 0, 'maximum': 18446744073709551615})
+    """Number of texts that each version of the model wrote, as its server names it; empty where it
+    names none.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -996,6 +1000,8 @@ class GateRule:
     """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`, `max_negative_flips`, `min_overlap`."""
     limit: float
     """Where the limit lies."""
+    fail_at: Optional[float] = dataclasses.field(default=None)
+    """The value beyond which it fails; absent: that of the limit."""
     unit: str
     """`points`, `percent` or, for `min_separation`, `share`."""
     of: str
@@ -1029,8 +1035,8 @@ class GateRule:
     min_accepted: Optional[float] = dataclasses.field(default=None)
     """Share of accepted rewrites below which it is invalid; absent likewise."""
     validity: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
-    """Every share beyond which it is invalid, by name, those above among them; empty in reports of
-    versions that named each in a field of its own.
+    """Every share, and the number of items, beyond which it is invalid, by name, those above among
+    them; empty in reports of versions that named each in a field of its own.
     """
     origin: str
     """Where it was written, e.g. `nightly.toml:12`; empty: in the request."""
@@ -1081,6 +1087,10 @@ class EncoderVerdict:
     """Of all rules."""
     rules: List[RuleVerdict]
     """One per rule, in the rules' order."""
+    attempts: Optional[Attempts] = dataclasses.field(default=None)
+    """Runs with the same rules on the same data; absent in reports of versions that did not count
+    them.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -1117,7 +1127,9 @@ class RuleVerdict:
     rewrites: Optional[RewriteShare] = dataclasses.field(default=None)
     """How many of its texts were not rewritten; absent for rules on the original texts."""
     shares: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
-    """The shares that `validity` of the rule limits, as far as they are known, by name."""
+    """The shares, and the number of items, that `validity` of the rule limits, as far as they are
+    known, by name.
+    """
     units_needed: Optional[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Undecided: data sets in all that would decide, if the estimate and the spread stayed."""
     seeds_needed: Optional[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1151,6 +1163,15 @@ class RewriteShare:
     """Share of these that the judge accepts; absent where none is rated, or the judge does not
     distinguish pairs of known rating.
     """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Attempts:
+    """The place of a run among those that decided the same rules on the same data."""
+    number: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
+    """Number of the attempt, from 1. Runs with equal scores are one attempt."""
+    earlier: List[str]
+    """The first run of each earlier attempt, oldest first."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -1210,6 +1231,10 @@ class JudgeReport:
     """Rated scales, with their prompts."""
     own_texts: List[str]
     """Generators of the texts that are the judge itself: it rated its own words."""
+    versions: Dict[str, int] = dataclasses.field(default_factory=lambda: cast('Dict[str, int]', {}), metadata={'minimum': 0, 'maximum': 18446744073709551615})
+    """Number of ratings of each version of the model, as its server names it; empty where it names
+    none.
+    """
     ratings: List[RatingRow]
     """Ratings per scale and transformation, over data sets and of each where there are several."""
     accept: Optional[float] = dataclasses.field(default=None)

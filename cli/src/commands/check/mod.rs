@@ -179,6 +179,7 @@ pub(super) fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         generator_id: args.generator.clone().unwrap_or_default(),
         seeds: args.seeds.clone(),
         temperature: args.temperature,
+        on_fingerprint_change: args.on_fingerprint_change.unwrap_or_default().into(),
         limit: args.limit,
         total_items: args.total_items,
         sample_seed: args.sample_seed,

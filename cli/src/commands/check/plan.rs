@@ -1,6 +1,6 @@
 //! `isomer check --plan`: the estimated usage of the check.
 
-use comfy_table::CellAlignment;
+use isomer_eval::report::TableColumns;
 use isomer_proto::{
     eval::v1::{PlanRunRequest, PlannedDataset, PlannedDesign, PlannedRule, RunPlan, RunSpec},
     transform::v1::GenerationEstimate,
@@ -9,7 +9,11 @@ use isomer_service_kit::Fault;
 use serde_json::{Value, json};
 
 use super::{Client, stdout_failure};
-use crate::{args::Format, exit::Failure, table};
+use crate::{
+    args::Format,
+    exit::Failure,
+    table::{Table, TextTable},
+};
 
 /// Requests the plan and prints it.
 ///
@@ -45,25 +49,30 @@ fn missing(estimate: &GenerationEstimate) -> u64 {
         .saturating_sub(estimate.cached_texts.saturating_add(estimate.texts_by_rule))
 }
 
-/// The columns of [`row`].
-pub(in crate::commands) const HEAD: &[&str] = &["", "texts", "cached", "by rule", "calls", "tokens"];
-
-/// An explanation of the numbers of a [`row`].
+/// An explanation of the numbers of [`estimates`].
 pub(in crate::commands) const NOTE: &str = "Calls and tokens: with one attempt for each text, and at most, with every attempt that is allowed; tokens are \
      estimated.\nNothing was generated, encoded or rated.\n";
 
-pub(in crate::commands) fn row(label: &str, one: &GenerationEstimate) -> Vec<String> {
-    vec![
-        label.to_owned(),
-        one.texts.to_string(),
-        one.cached_texts.to_string(),
-        one.texts_by_rule.to_string(),
-        between(one.calls, one.most_calls),
+/// A label and its estimate.
+type LabelledEstimate<'a> = (&'a str, &'a GenerationEstimate);
+
+/// The numbers of estimates as columns.
+pub(in crate::commands) fn estimates<'a>(
+    rows: impl IntoIterator<Item = LabelledEstimate<'a>>,
+) -> TableColumns<LabelledEstimate<'a>> {
+    let tokens = |one: &GenerationEstimate| {
         between(
             one.prompt_tokens.saturating_add(one.generated_tokens),
             one.most_prompt_tokens.saturating_add(one.most_generated_tokens),
-        ),
-    ]
+        )
+    };
+    TextTable::of(rows)
+        .words("", |(label, _)| label.to_owned())
+        .number("texts", |(_, one)| one.texts.to_string())
+        .number("cached", |(_, one)| one.cached_texts.to_string())
+        .number("by rule", |(_, one)| one.texts_by_rule.to_string())
+        .number("calls", |(_, one)| between(one.calls, one.most_calls))
+        .number("tokens", |(_, one)| tokens(one))
 }
 
 /// A number and its maximum, if they differ.
@@ -77,16 +86,11 @@ fn between(once: u64, most: u64) -> String {
 
 fn as_text(plan: &RunPlan, power: Option<f64>) -> String {
     let total = plan.total.clone().unwrap_or_default();
-    let mut table_text = table::new();
-    table_text.set_header(HEAD.to_vec());
-    for one in &plan.generations {
-        table_text.add_row(row(&one.label, &one.estimate.clone().unwrap_or_default()));
-    }
-    table_text.add_row(row("in all", &total));
-    for column in table_text.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let mut lines = vec![table_text.to_string(), String::new()];
+    let none = GenerationEstimate::default();
+    let each = plan.generations.iter();
+    let each = each.map(|one| (one.label.as_str(), one.estimate.as_ref().unwrap_or(&none)));
+    let table = Table::from(estimates(each.chain([("in all", &total)])));
+    let mut lines = vec![table.to_string(), String::new()];
     let mut line = |name: &str, value: String| lines.push(format!("{:11}{value}", format!("{name}:")));
     if !total.generator_id.is_empty() {
         line("generator", total.generator_id.clone());
@@ -119,20 +123,16 @@ fn as_text(plan: &RunPlan, power: Option<f64>) -> String {
 
 /// The expected decisions of the rules.
 fn rules(rules: &[PlannedRule]) -> String {
-    let mut shown = table::new();
-    shown.set_header(vec!["rule", "no drop", "half the limit", "twice the limit"]);
     let cell = |verdict: &str, chance: Option<f64>| match chance {
         Some(chance) => format!("{verdict} {:.0} %", 100.0 * chance),
         None => "not known".to_owned(),
     };
-    for rule in rules {
-        shown.add_row(vec![
-            rule.title.clone(),
-            cell("passes", rule.pass_without_drop),
-            cell("passes", rule.pass_at_half),
-            cell("fails", rule.fail_at_twice),
-        ]);
-    }
+    let shown: Table = TextTable::of(rules)
+        .words("rule", |rule| rule.title.clone())
+        .words("no drop", |rule| cell("passes", rule.pass_without_drop))
+        .words("half the limit", |rule| cell("passes", rule.pass_at_half))
+        .words("twice the limit", |rule| cell("fails", rule.fail_at_twice))
+        .into();
     format!(
         "Expected decisions for an encoder that drops as much on every data set, from the spread of\ndrops in \
          earlier runs of other encoders:\n{shown}\n"

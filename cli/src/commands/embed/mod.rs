@@ -216,6 +216,7 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
         .into(),
         outputs: args.outputs.iter().map(|output| (*output).into()).collect(),
         max_active_dimensions: args.max_active_dimensions,
+        ..EncodeRequest::default()
     }
 }
 

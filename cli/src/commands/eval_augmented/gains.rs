@@ -32,7 +32,7 @@ use crate::{
     connect::MAX_MESSAGE_BYTES,
     exit::Failure,
     progress::{Display, Step},
-    table,
+    table::Table,
 };
 
 /// Number of rows of a timed run.
@@ -442,14 +442,7 @@ fn print(
             }
             let all = gains::tables(found);
             for one in all.iter().filter(|one| !one.detail) {
-                let mut shown = table::new();
-                shown.set_header(&one.head);
-                for row in &one.rows {
-                    shown.add_row(row);
-                }
-                for column in shown.column_iter_mut().skip(one.words) {
-                    column.set_cell_alignment(comfy_table::CellAlignment::Right);
-                }
+                let shown = Table::from(one);
                 text.push_str(&format!("\n\n{}\n{shown}\n{}", one.title, one.note));
             }
             let details = all.iter().filter(|one| one.detail).count();

@@ -1,6 +1,5 @@
 //! Output of comparisons of indexes.
 
-use comfy_table::CellAlignment;
 use isomer_eval::stats::gate::Verdict;
 use isomer_index::compare::{
     Comparison, Estimate, Measure,
@@ -11,7 +10,11 @@ use isomer_index::compare::{
 use serde_json::{Value, json};
 
 use super::show::{lines, print, vectors};
-use crate::{args::Format, exit::Failure, table};
+use crate::{
+    args::Format,
+    exit::Failure,
+    table::{Table, TextTable},
+};
 
 /// A comparison of a collection with itself on rephrased queries.
 pub(super) struct RephrasedComparison {
@@ -183,21 +186,15 @@ fn measures_text(measures: &[Measure], names: [&str; 2], level: f64) -> String {
     if measures.is_empty() {
         return String::new();
     }
-    let mut table = table::new();
     let [a, b] = names;
-    table.set_header(["", a, b, &format!("{b} − {a} ({}% interval)", level * 100.0)]);
-    for measure in measures {
-        let [a, b] = measure.means;
-        table.add_row([
-            measure.name.clone(),
-            format!("{a:.4}"),
-            format!("{b:.4}"),
-            signed(&measure.difference),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let table: Table = TextTable::of(measures)
+        .words("", |measure| measure.name.clone())
+        .number(a, |measure| format!("{:.4}", measure.means[0]))
+        .number(b, |measure| format!("{:.4}", measure.means[1]))
+        .number(format!("{b} − {a} ({}% interval)", level * 100.0), |measure| {
+            signed(&measure.difference)
+        })
+        .into();
     format!("{table}\n")
 }
 

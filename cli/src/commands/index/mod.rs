@@ -120,8 +120,21 @@ async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure
         }
     };
     connection.flush().await;
-    show::outcome(session.global.format, store.name(), &outcome.map_err(failure)?)?;
-    Ok(ExitCode::SUCCESS)
+    let outcome = outcome.map_err(failure)?;
+    show::outcome(session.global.format, store.name(), &outcome)?;
+    encoded_all(&outcome.counts)
+}
+
+/// # Errors
+/// If some documents could not be encoded.
+fn encoded_all(counts: &Counts) -> Result<ExitCode, Failure> {
+    match counts.failed {
+        0 => Ok(ExitCode::SUCCESS),
+        _ => Err(Failure::dependency(format!(
+            "the collection lacks {}; all others are up to date; run the same command again to try these once more",
+            show::failures(counts)
+        ))),
+    }
 }
 
 /// # Errors
@@ -331,4 +344,30 @@ fn share(flag: &str, share: f64) -> Result<f64, Failure> {
 
 fn failure(error: IndexError) -> Failure {
     Failure::from(Fault::from(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_index::run::FailedDocument;
+
+    use super::*;
+
+    #[test]
+    fn documents_that_were_not_encoded_are_named_and_fail_the_command() {
+        let mut counts = Counts {
+            documents: 40,
+            ..Counts::default()
+        };
+        assert!(encoded_all(&counts).is_ok());
+        counts.failed = 12;
+        counts.failures = vec![FailedDocument {
+            key: "doc-17".to_owned(),
+            reason: "too long".to_owned(),
+        }];
+        let failure = encoded_all(&counts).unwrap_err();
+        assert_eq!(failure.code(), 3);
+        for part in ["12 of 40", "doc-17", "too long", "11 more"] {
+            assert!(failure.to_string().contains(part), "{part}: {failure}");
+        }
+    }
 }

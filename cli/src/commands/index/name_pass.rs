@@ -16,7 +16,7 @@ use isomer_index::{
 use isomer_models::ModelKind;
 use isomer_service_kit::shutdown;
 
-use super::{super::augment::prefetch_generator, failure, interrupted, show, watch, workers};
+use super::{super::augment::prefetch_generator, encoded_all, failure, interrupted, show, watch, workers};
 use crate::{args::Global, connect::Connection, exit::Failure, progress::Display};
 
 /// Maximum number of restarts of a pass because a step of the migration was made in between.
@@ -76,7 +76,8 @@ impl NamePass<'_> {
                             serving.store.name(),
                             other.unwrap_or_default()
                         ))),
-                        _ => Ok(ExitCode::SUCCESS),
+                        Some(Ok(outcome)) => encoded_all(&both.serving.counts).and(encoded_all(&outcome.counts)),
+                        None => encoded_all(&both.serving.counts),
                     };
                 }
             }

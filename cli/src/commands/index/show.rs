@@ -6,7 +6,7 @@ use isomer_index::{
     mark::Mark,
     migrate::Outcomes,
     plan::Plan,
-    run::Outcome,
+    run::{Counts, Outcome},
     verify::{IndexReport, ProblemRows},
 };
 use serde_json::{Value, json};
@@ -146,6 +146,9 @@ fn outcome_text(store: &str, outcome: &Outcome) -> String {
             ),
         ));
     }
+    if counts.failed > 0 {
+        rows.push(("not encoded", failures(counts)));
+    }
     rows.push((
         "time",
         format!(
@@ -160,8 +163,31 @@ fn outcome_text(store: &str, outcome: &Outcome) -> String {
     lines(&rows)
 }
 
+/// The documents that could not be encoded, in words.
+pub(super) fn failures(counts: &Counts) -> String {
+    let named: Vec<String> = counts
+        .failures
+        .iter()
+        .map(|one| format!("`{}` ({})", one.key, one.reason))
+        .collect();
+    let more = match counts.failed - named.len() as u64 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!(
+        "{} of {} documents: {}{more}",
+        counts.failed,
+        counts.documents,
+        named.join(", ")
+    )
+}
+
 fn outcome_json(store: &str, outcome: &Outcome) -> Value {
     let counts = &outcome.counts;
+    let failures = counts.failures.iter();
+    let failures: Vec<Value> = failures
+        .map(|one| json!({ "document": one.key, "reason": one.reason }))
+        .collect();
     json!({
         "collection": store,
         "mark": outcome.mark,
@@ -172,6 +198,8 @@ fn outcome_json(store: &str, outcome: &Outcome) -> Value {
         "partial": counts.partial,
         "truncated": counts.truncated,
         "unknown": counts.unknown,
+        "failed": counts.failed,
+        "failures": failures,
         "replaced": counts.replaced,
         "deleted": counts.deleted,
         "tokens": counts.usage.tokens,

@@ -8,7 +8,7 @@ use isomer_eval::{
     stats::Interval,
 };
 
-use crate::table::Table;
+use crate::table::{Table, TextTable};
 
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
@@ -135,96 +135,59 @@ fn by_judge(report: &Report, cell: impl Fn(&JudgeResult, &Agreement, Option<&Int
 }
 
 fn bins(report: &Report, of: impl Fn(&JudgeResult) -> Vec<Bin>) -> Table {
-    let mut table = table(["words".to_owned()].into_iter().chain(judge_names(report)));
-    let columns: Vec<Vec<Bin>> = report.judges.iter().map(of).collect();
-    let rows = columns.first().map_or(0, Vec::len);
-    for row in 0..rows {
-        let label = columns
-            .first()
-            .and_then(|bins| bins.get(row))
-            .map_or("", |bin| bin.label.as_str());
-        let cells = columns.iter().map(|bins| {
-            number(bins.get(row).map_or_else(String::new, |bin| {
-                let rho = optional(bin.agreement.spearman.map(|rho| rho * 100.0), 2);
-                format!("{rho} / {} ({})", optional(bin.agreement.mae, 2), bin.agreement.pairs)
-            }))
-        });
-        table.add_row([Cell::new(label)].into_iter().chain(cells));
-    }
-    table
+    by_bin(report, "words", of, |bin| {
+        let rho = optional(bin.agreement.spearman.map(|rho| rho * 100.0), 2);
+        format!("{rho} / {} ({})", optional(bin.agreement.mae, 2), bin.agreement.pairs)
+    })
 }
 
 fn gold_bins(report: &Report) -> Table {
-    let mut table = table(["gold".to_owned()].into_iter().chain(judge_names(report)));
-    let columns: Vec<Vec<Bin>> = report.judges.iter().map(JudgeResult::all_gold).collect();
-    for row in 0..5 {
-        let label = columns
-            .first()
-            .and_then(|bins| bins.get(row))
-            .map_or("", |bin| bin.label.as_str());
-        let cells = columns.iter().map(|bins| {
-            number(bins.get(row).map_or_else(String::new, |bin| {
-                format!("{} ({})", optional(bin.agreement.mae, 2), bin.agreement.pairs)
-            }))
-        });
-        table.add_row([Cell::new(label)].into_iter().chain(cells));
+    by_bin(report, "gold", JudgeResult::all_gold, |bin| {
+        format!("{} ({})", optional(bin.agreement.mae, 2), bin.agreement.pairs)
+    })
+}
+
+/// Rows are bins, columns are judges.
+fn by_bin(report: &Report, head: &str, of: impl Fn(&JudgeResult) -> Vec<Bin>, cell: impl Fn(&Bin) -> String) -> Table {
+    let columns: Vec<Vec<Bin>> = report.judges.iter().map(of).collect();
+    let labels = columns.first().into_iter().flatten().map(|bin| bin.label.as_str());
+    let mut table = TextTable::of(labels.enumerate()).words(head, |(_, label)| label.to_owned());
+    for (judge, bins) in report.judges.iter().zip(&columns) {
+        table = table.number(&judge.id, |(row, _)| bins.get(row).map_or_else(String::new, &cell));
     }
-    table
+    table.into()
 }
 
 fn paraphrasers(report: &Report) -> Table {
-    let header = [
-        "generator",
-        "similarity 0-5 [95 %]",
-        "edit distance [95 %]",
-        "s a text",
-        "texts",
-        "failed",
-    ];
-    let mut table = table(header.map(str::to_owned));
-    for paraphraser in &report.paraphrasers {
-        table.add_row([
-            Cell::new(&paraphraser.id),
-            number(estimate(
-                paraphraser.scores.first().and_then(|score| score.mean.as_ref()),
-            )),
-            number(estimate(paraphraser.edit_distance.as_ref())),
-            number(
-                paraphraser
-                    .clock
-                    .per_text()
-                    .map_or_else(|| "cached".to_owned(), |seconds| format!("{seconds:.2}")),
-            ),
-            number(paraphraser.texts.to_string()),
-            number(paraphraser.failed.to_string()),
-        ]);
-    }
-    table
+    TextTable::of(&report.paraphrasers)
+        .words("generator", |own| own.id.clone())
+        .number("similarity 0-5 [95 %]", |own| {
+            estimate(own.scores.first().and_then(|score| score.mean.as_ref()))
+        })
+        .number("edit distance [95 %]", |own| estimate(own.edit_distance.as_ref()))
+        .number("s a text", |own| {
+            own.clock
+                .per_text()
+                .map_or_else(|| "cached".to_owned(), |seconds| format!("{seconds:.2}"))
+        })
+        .number("texts", |own| own.texts.to_string())
+        .number("failed", |own| own.failed.to_string())
+        .into()
 }
 
 fn by_every_judge(report: &Report) -> Table {
-    let header = [
-        "generator",
-        "judge",
-        "mean [95 %]",
-        "Hodges-Lehmann over data sets [95 %]",
-        "unrated",
-    ];
-    let mut table = table(header.map(str::to_owned));
-    for paraphraser in &report.paraphrasers {
-        for score in &paraphraser.scores {
-            let shift = score.shift.as_ref().map_or_else(
+    let generators = report.paraphrasers.iter();
+    let rows = generators.flat_map(|own| own.scores.iter().map(move |score| (own, score)));
+    TextTable::of(rows)
+        .words("generator", |(own, _)| own.id.clone())
+        .words("judge", |(_, score)| score.judge.clone())
+        .number("mean [95 %]", |(_, score)| estimate(score.mean.as_ref()))
+        .number("Hodges-Lehmann over data sets [95 %]", |(_, score)| {
+            score.shift.as_ref().map_or_else(
                 || "-".to_owned(),
                 |(shift, interval)| format!("{shift:.2} [{:.2}, {:.2}]", interval.low, interval.high),
-            );
-            table.add_row([
-                Cell::new(&paraphraser.id),
-                Cell::new(&score.judge),
-                number(estimate(score.mean.as_ref())),
-                number(shift),
-                number(score.unrated.to_string()),
-            ]);
-        }
-    }
-    table
+            )
+        })
+        .number("unrated", |(_, score)| score.unrated.to_string())
+        .into()
 }

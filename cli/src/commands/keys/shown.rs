@@ -8,7 +8,10 @@ use isomer_proto::{
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{args::Format, table::Table};
+use crate::{
+    args::Format,
+    table::{Table, TextTable},
+};
 
 pub(super) fn one(format: Format, key: &ApiKey) -> String {
     match format {
@@ -74,34 +77,26 @@ pub(super) fn document(key: &ApiKey) -> Value {
 }
 
 pub(super) fn table(keys: &[ApiKey]) -> Table {
-    let mut table = crate::table::new();
-    table.set_header([
-        "id",
-        "name",
-        "state",
-        "scopes",
-        "limits",
-        "used this month",
-        "last used",
-        "expires",
-    ]);
-    for key in keys {
+    let used = |key: &ApiKey| {
         let used = key.used_this_month.unwrap_or_default();
-        table.add_row([
-            format!("iso_{}", key.id),
-            key.name.clone(),
-            state(key).to_owned(),
-            scopes(key).join(" "),
-            limits(key),
-            format!(
-                "{} requests, {} tokens, ${:.4}",
-                used.requests, used.tokens, used.cost_usd
-            ),
-            moment(key.last_used_time.as_ref()).unwrap_or_default(),
-            moment(key.expire_time.as_ref()).unwrap_or_else(|| "never".to_owned()),
-        ]);
-    }
-    table
+        format!(
+            "{} requests, {} tokens, ${:.4}",
+            used.requests, used.tokens, used.cost_usd
+        )
+    };
+    let expires = |key: &ApiKey| moment(key.expire_time.as_ref());
+    TextTable::of(keys)
+        .words("id", |key| format!("iso_{}", key.id))
+        .words("name", |key| key.name.clone())
+        .words("state", |key| state(key).to_owned())
+        .words("scopes", |key| scopes(key).join(" "))
+        .words("limits", limits)
+        .words("used this month", used)
+        .words("last used", |key| {
+            moment(key.last_used_time.as_ref()).unwrap_or_default()
+        })
+        .words("expires", |key| expires(key).unwrap_or_else(|| "never".to_owned()))
+        .into()
 }
 
 fn limits(key: &ApiKey) -> String {

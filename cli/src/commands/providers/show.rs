@@ -1,6 +1,5 @@
 //! Display of providers and probes on a terminal.
 
-use comfy_table::Cell;
 use isomer_proto::{
     ProtoEnum,
     gateway::v1::{CheckProviderResponse, Provider},
@@ -8,40 +7,32 @@ use isomer_proto::{
 use isomer_registry::document;
 use serde_json::json;
 
-use crate::table::Table;
+use crate::table::{Table, TextTable};
 
 /// One line per provider.
 pub(super) fn table(providers: &[Provider]) -> Table {
-    let mut table = crate::table::new();
-    table.set_header(["id", "kind", "address", "encoders", "from", "state", "until"]);
-    for provider in providers {
+    let encoders = |provider: &Provider| {
         let mut encoders: Vec<&str> = provider.encoders.keys().map(String::as_str).collect();
         encoders.sort_unstable();
-        let state = match provider.state_detail.as_str() {
+        if encoders.is_empty() {
+            "all it has".to_owned()
+        } else {
+            few(&encoders)
+        }
+    };
+    let until = |provider: &Provider| provider.expire_time.as_ref().and_then(document::time);
+    TextTable::of(providers)
+        .words("id", |provider| provider.id.clone())
+        .words("kind", |provider| provider.kind().dashed().to_owned())
+        .words("address", |provider| provider.address.clone())
+        .words("encoders", encoders)
+        .words("from", |provider| provider.source().dashed().to_owned())
+        .words("state", |provider| match provider.state_detail.as_str() {
             "" => provider.state().dashed().to_owned(),
             detail => format!("{}: {detail}", provider.state().dashed()),
-        };
-        table.add_row([
-            Cell::new(&provider.id),
-            Cell::new(provider.kind().dashed()),
-            Cell::new(&provider.address),
-            Cell::new(if encoders.is_empty() {
-                "all it has".to_owned()
-            } else {
-                few(&encoders)
-            }),
-            Cell::new(provider.source().dashed()),
-            Cell::new(state),
-            Cell::new(
-                provider
-                    .expire_time
-                    .as_ref()
-                    .and_then(document::time)
-                    .unwrap_or_default(),
-            ),
-        ]);
-    }
-    table
+        })
+        .words("until", |provider| until(provider).unwrap_or_default())
+        .into()
 }
 
 /// The findings of a probe.

@@ -33,7 +33,7 @@ use crate::{
 
 pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<ExitCode, Failure> {
     match args.command.take() {
-        Some(TransformCommand::Judge(args)) => return super::judge::run(session, args).await,
+        Some(TransformCommand::Judge(args)) => return Box::pin(super::judge::run(session, args)).await,
         Some(TransformCommand::JudgeSelect(args)) => return Box::pin(super::judge_select::run(session, args)).await,
         Some(TransformCommand::Cache(command)) => return cache::run(session, command),
         None => {}
@@ -104,8 +104,8 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
         Some(end) if done == records.len() as u64 => {
             display.message(&summary(&end));
             errors.reasons.show(&display);
-            let regenerates = args.on_fingerprint_change == OnFingerprintChange::Regenerate;
-            if let Some(note) = stored.note(&end, regenerates) {
+            let reports = args.on_fingerprint_change == OnFingerprintChange::Report;
+            if let Some(note) = stored.note(&end, reports) {
                 display.note(&note);
             }
             if args.groups {

@@ -101,15 +101,15 @@ impl StoredTexts {
     }
 
     /// A note on the versions of the model; absent if all texts are of one version, which was
-    /// queried now.
-    pub(super) fn note(&self, end: &TransformStreamEnd, regenerates: bool) -> Option<String> {
+    /// queried now. `reports`: whether stored texts are used and reported.
+    pub(super) fn note(&self, end: &TransformStreamEnd, reports: bool) -> Option<String> {
         let versions: BTreeMap<_, _> = end.summary.iter().flat_map(|totals| &totals.fingerprints).collect();
         let counts: Vec<String> = versions.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let hint = "--on-fingerprint-change regenerate makes stored texts of another version again";
         if versions.len() > 1 {
             return Some(format!("texts by version of the model: {}; {hint}", counts.join(", ")));
         }
-        (self.texts > 0 && !regenerates).then(|| {
+        (self.texts > 0 && reports).then(|| {
             format!(
                 "{} of the texts are stored answers of `{}`, as the server named its model then; {hint}",
                 self.texts,

@@ -13,6 +13,7 @@ pub(crate) fn key(error: &DatasetError) -> String {
         DatasetError::Empty { .. } => "Empty".to_owned(),
         DatasetError::Undefined { .. } => "Undefined".to_owned(),
         DatasetError::Broken { .. } => "Broken".to_owned(),
+        DatasetError::TrainIsTest { .. } => "TrainIsTest".to_owned(),
         other => panic!("{other}"),
     }
 }

@@ -49,7 +49,7 @@ pub use shift::{Shift, ShiftInterval, adjust, shift};
 pub(crate) use strata::clusters;
 pub use strata::{EncoderPair, Figure, group_weights, margin_strata, range, strata};
 pub use subsets::SubsetRow;
-pub use subsets::{Choice, rows as subset_rows, series as subset_series};
+pub use subsets::{rows as subset_rows, series as subset_series};
 
 /// A score under transformation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::{
     Axis, Grid,
     items::{DatasetItems, Replicates, Sum, UnitItems},
-    subsets::{self, Choice},
+    subsets,
 };
 use crate::{
     evidence::{Evidence, interval::ResampledDifference},
@@ -19,6 +19,7 @@ use crate::{
         bounded::Range,
         items::{Cluster, Evidence as StratumEvidence, Stratum},
     },
+    terms::Texts,
 };
 
 /// The quantity that a rule computes from the scores of a data set.
@@ -48,7 +49,7 @@ pub fn strata(
     grid: &Grid,
     e: usize,
     (figure, drop): (Figure, bool),
-    choice: Choice,
+    texts: Texts,
     datasets: &[usize],
     items: &[DatasetItems],
     mut evidence: impl FnMut(usize) -> Result<UnitItems, String>,
@@ -57,7 +58,7 @@ pub fn strata(
     each(grid, datasets, items, |d, own| {
         let unit = evidence(d)?;
         let range = range(&grid.tasks[d], drop);
-        match choice.masks(own) {
+        match texts.masks(own) {
             Some(masks) => subsets::evidence(grid, (figure, drop), (&grid.datasets[d], own, masks), &unit, range),
             None => {
                 let scored = grid.scores(e, d).into_iter().zip(unit.all()).collect();
@@ -263,7 +264,7 @@ mod tests {
             changed: Vec::new(),
             accepted: Vec::new(),
         };
-        let found = strata(&grid(), 0, (figure, drop), Choice::All, &[0], &[items], |_| {
+        let found = strata(&grid(), 0, (figure, drop), Texts::All, &[0], &[items], |_| {
             Ok(unit.clone())
         })
         .unwrap();
@@ -317,7 +318,7 @@ mod tests {
         };
         let verdict = |unit: &UnitItems| {
             let all = std::slice::from_ref(&items);
-            let strata = strata(&grid(), 0, (Figure::Total, true), Choice::All, &[0], all, |_| {
+            let strata = strata(&grid(), 0, (Figure::Total, true), Texts::All, &[0], all, |_| {
                 Ok(unit.clone())
             })
             .unwrap();
@@ -411,7 +412,7 @@ mod tests {
             changed: Vec::new(),
             accepted: Vec::new(),
         };
-        let why = strata(&grid(), 0, (Figure::Total, true), Choice::All, &[0], &[items], |_| {
+        let why = strata(&grid(), 0, (Figure::Total, true), Texts::All, &[0], &[items], |_| {
             Err("no items are kept".to_owned())
         })
         .unwrap_err();

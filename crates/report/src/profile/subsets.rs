@@ -24,19 +24,10 @@ use crate::{
         self,
         gate::{bounded::Range, items::Evidence as StratumEvidence},
     },
+    terms::Texts,
 };
 
-/// Rewrites to include.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
-    All,
-    /// Those that differ from the original.
-    Changed,
-    /// Those that a judge accepts.
-    Accepted,
-}
-
-impl Choice {
+impl Texts {
     /// The items of each transformation and seed; `None`: all.
     pub(super) fn masks(self, items: &DatasetItems) -> Option<&[Vec<Mask>]> {
         match self {
@@ -96,11 +87,11 @@ fn mask(masks: &[Vec<Mask>], c: usize, s: usize) -> &[bool] {
 pub fn series(
     grid: &Grid,
     (figure, drop): (Figure, bool),
-    choice: Choice,
+    texts: Texts,
     items: &DatasetItems,
     unit: &UnitItems,
 ) -> Result<Vec<f64>, String> {
-    let masks = choice
+    let masks = texts
         .masks(items)
         .ok_or_else(|| "all rewrites are looked at".to_owned())?;
     let shares = shares(grid, figure);
@@ -121,7 +112,7 @@ pub fn series(
             format!(
                 "{kept} of {} items have {} texts under {label}, on which its score is undefined",
                 transformed.items(),
-                choice.words()
+                texts.words()
             )
         })
     };
@@ -276,7 +267,7 @@ fn values(cells: &[Cell<'_>], drop: bool, original: &Evidence) -> Option<(Vec<Op
 pub fn rows(
     grid: &Grid,
     e: usize,
-    choice: Choice,
+    texts: Texts,
     items: &[DatasetItems],
     unit: impl Fn(usize) -> Result<UnitItems, String>,
 ) -> Vec<SubsetRow> {
@@ -302,12 +293,12 @@ pub fn rows(
                     continue;
                 };
                 for (c, _) in shares(grid, figure) {
-                    for own in choice.masks(items).and_then(|masks| masks.get(c)).into_iter().flatten() {
+                    for own in texts.masks(items).and_then(|masks| masks.get(c)).into_iter().flatten() {
                         counted += own.iter().filter(|kept| **kept).count() as u64;
                         of_items += own.len() as u64;
                     }
                 }
-                let Ok(seeds) = series(grid, (figure, true), choice, items, unit) else {
+                let Ok(seeds) = series(grid, (figure, true), texts, items, unit) else {
                     continue;
                 };
                 let whole = shares(grid, figure).into_iter().map(|(c, share)| {
@@ -371,13 +362,13 @@ mod tests {
     #[test]
     fn a_drop_is_that_of_the_chosen_items_of_each_transformation() {
         let items = items([[true, true, false, false], [true, true, true, false]]);
-        let of = |figure, drop| series(&grid(), (figure, drop), Choice::Accepted, &items, &unit()).unwrap()[0];
+        let of = |figure, drop| series(&grid(), (figure, drop), Texts::Accepted, &items, &unit()).unwrap()[0];
         assert_eq!(of(Figure::Transformation(0), true), 50.0);
         assert!((of(Figure::Axis(Axis::Length), true) - 100.0 / 3.0).abs() < 1e-9);
         assert!((of(Figure::Total, true) - 125.0 / 3.0).abs() < 1e-9);
         assert_eq!(of(Figure::Transformation(0), false), 50.0);
         assert_eq!(
-            series(&grid(), (Figure::Total, true), Choice::Changed, &items, &unit()).unwrap(),
+            series(&grid(), (Figure::Total, true), Texts::Changed, &items, &unit()).unwrap(),
             [62.5]
         );
     }
@@ -390,8 +381,8 @@ mod tests {
             (Figure::Total, false),
             (Figure::Transformation(0), true),
         ] {
-            let wanted = series(&grid(), (figure, drop), Choice::Accepted, &items, &unit()).unwrap()[0];
-            let masks = Choice::Accepted.masks(&items).unwrap();
+            let wanted = series(&grid(), (figure, drop), Texts::Accepted, &items, &unit()).unwrap()[0];
+            let masks = Texts::Accepted.masks(&items).unwrap();
             let found = evidence(&grid(), (figure, drop), ("x", &items, masks), &unit(), POINTS).unwrap();
             let StratumEvidence::Items { clusters, range } = found else {
                 panic!("{found:?}")
@@ -408,14 +399,14 @@ mod tests {
     #[test]
     fn what_has_no_such_items_is_named_and_left_out_of_the_row() {
         let items = items([[false; 4], [true; 4]]);
-        let why = series(&grid(), (Figure::Total, true), Choice::Accepted, &items, &unit()).unwrap_err();
+        let why = series(&grid(), (Figure::Total, true), Texts::Accepted, &items, &unit()).unwrap_err();
         assert!(
             why.contains("0 of 4 items have accepted texts under paraphrase"),
             "{why}"
         );
-        let masks = Choice::Accepted.masks(&items).unwrap();
+        let masks = Texts::Accepted.masks(&items).unwrap();
         assert!(evidence(&grid(), (Figure::Total, true), ("x", &items, masks), &unit(), POINTS).is_err());
-        let rows = rows(&grid(), 0, Choice::Accepted, &[items], |_| Ok(unit()));
+        let rows = rows(&grid(), 0, Texts::Accepted, &[items], |_| Ok(unit()));
         let totals: Vec<(&str, usize, Option<f64>)> = rows
             .iter()
             .map(|row| (row.of.as_str(), row.groups, row.chosen))
@@ -436,7 +427,7 @@ mod tests {
     #[test]
     fn bad_rewrites_are_what_the_rest_adds() {
         let items = items([[true, false, false, false], [true, true, false, false]]);
-        let rows = rows(&grid(), 0, Choice::Accepted, &[items], |_| Ok(unit()));
+        let rows = rows(&grid(), 0, Texts::Accepted, &[items], |_| Ok(unit()));
         assert_eq!((rows[0].all, rows[0].chosen), (Some(-62.5), Some(0.0)));
         assert_eq!(rows[0].contribution(), Some(-62.5));
     }
@@ -462,8 +453,8 @@ mod tests {
             changed: Vec::new(),
             accepted: vec![vec![half.clone()], vec![half]],
         };
-        let masks = Choice::Accepted.masks(&items).unwrap();
-        let wanted = series(&grid(), (Figure::Total, true), Choice::Accepted, &items, &unit).unwrap()[0];
+        let masks = Texts::Accepted.masks(&items).unwrap();
+        let wanted = series(&grid(), (Figure::Total, true), Texts::Accepted, &items, &unit).unwrap()[0];
         match evidence(&grid(), (Figure::Total, true), ("x", &items, masks), &unit, POINTS).unwrap() {
             StratumEvidence::Measured {
                 estimate,

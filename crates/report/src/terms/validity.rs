@@ -1,12 +1,13 @@
-//! Limits on shares of texts beyond which a rule of the gate is invalid.
+//! Limits on shares of texts, and on the number of items, beyond which a rule of the gate is
+//! invalid.
 //!
 //! All limits are declared here. Suites, the protocol's `validity` maps, the command line's flags,
 //! reports and errors read this list.
 
 use crate::format::{percent, percent_beside};
 
-/// A share of texts beyond which a rule is invalid. [`ValidityLimit::ALL`] is in the order in which
-/// they are checked.
+/// A share of texts or a number of items beyond which a rule is invalid. [`ValidityLimit::ALL`] is
+/// in the order in which they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValidityLimit {
     /// Texts with a vector of length 0.
@@ -15,6 +16,8 @@ pub enum ValidityLimit {
     MaxShared,
     /// Test rows or queries of a data set that leaked into the training rows or the corpus.
     MaxLeak,
+    /// Items of a data set whose score can differ. This limit is a number, not a share.
+    MinItems,
     /// Data sets of a rule on a drop or a margin whose original score is at chance level.
     MaxAtChance,
     /// Texts that stayed unchanged.
@@ -42,7 +45,7 @@ struct Row {
 
 // The name of a limit is its spelling in a suite.
 isomer_names::names!(ValidityLimit {
-    MaxZero = "max_zero", MaxShared = "max_shared", MaxLeak = "max_leak", MaxAtChance = "max_at_chance",
+    MaxZero = "max_zero", MaxShared = "max_shared", MaxLeak = "max_leak", MinItems = "min_items", MaxAtChance = "max_at_chance",
     MaxUnchanged = "max_unchanged", MaxNearCopies = "max_near_copies", MaxSameRewrites = "max_same_rewrites",
     MaxGuarded = "max_guarded", MinAccepted = "min_accepted", MaxCut = "max_cut"
 });
@@ -67,6 +70,12 @@ impl ValidityLimit {
                 help: "in one of its data sets, a larger share of the test rows are train rows too, or of the queries are documents of the corpus",
                 reason: "in one of its data sets, {share} of the test rows are train rows too, or of the queries are documents of the corpus \
                          ({limit}): its score is partly memory; remove these rows, or allow them in the suite and say why",
+            },
+            Self::MinItems => Row {
+                default: 10.0,
+                help: "one of its data sets has fewer items whose score can differ; a query for which every document is relevant does not count",
+                reason: "one of its data sets has {share} items whose score can differ ({limit}), which are too few: add items, or leave the \
+                         data set out of the rule",
             },
             Self::MaxAtChance => Row {
                 default: 0.0,
@@ -112,7 +121,25 @@ impl ValidityLimit {
         }
     }
 
-    /// The default share, if neither rule nor gate sets one.
+    /// Whether the limit is a number of items rather than a share.
+    pub const fn is_count(self) -> bool {
+        matches!(self, Self::MinItems)
+    }
+
+    /// Checks that a value is valid for this limit.
+    ///
+    /// # Errors
+    /// The accepted values.
+    pub fn check(self, value: f64) -> Result<(), String> {
+        match self.is_count() {
+            true if value >= 1.0 && value.fract() == 0.0 => Ok(()),
+            true => Err(format!("is {value}, should be a number of items, 1 or more")),
+            false if (0.0..=1.0).contains(&value) => Ok(()),
+            false => Err(format!("is {value}, should be a share of the texts, 0 to 1")),
+        }
+    }
+
+    /// The default, if neither rule nor gate sets one.
     pub const fn default_share(self) -> f64 {
         self.row().default
     }
@@ -124,7 +151,7 @@ impl ValidityLimit {
 
     /// Whether a smaller share is better.
     pub const fn is_maximum(self) -> bool {
-        !matches!(self, Self::MinAccepted)
+        !matches!(self, Self::MinAccepted | Self::MinItems)
     }
 
     /// The worse of two shares.
@@ -145,8 +172,12 @@ impl ValidityLimit {
             limit_share - share
         };
         (beyond > 1e-9).then(|| {
-            let limit = format!("{} is {}", self.name(), percent(limit_share));
-            let share = percent_beside(share, limit_share);
+            let (share, limit_text) = if self.is_count() {
+                (share.to_string(), limit_share.to_string())
+            } else {
+                (percent_beside(share, limit_share), percent(limit_share))
+            };
+            let limit = format!("{} is {limit_text}", self.name());
             let reason = self.row().reason.replace("{share}", &share);
             reason.replace("{limit}", &limit)
         })
@@ -162,6 +193,9 @@ mod tests {
         for limit in ValidityLimit::ALL {
             assert_eq!(ValidityLimit::named(limit.name()), Some(limit));
             assert_eq!(limit.broken(0.3, 0.3), None);
+            if limit.is_count() {
+                continue;
+            }
             let (better, worse) = if limit.is_maximum() { (0.29, 0.41) } else { (0.31, 0.19) };
             assert_eq!(limit.broken(better, 0.3), None);
             assert_eq!(limit.worse(better, worse), worse);
@@ -170,6 +204,27 @@ mod tests {
             assert!(reason.contains(&percent(worse)), "{reason}");
         }
         assert_eq!(ValidityLimit::named("max_drop"), None);
+    }
+
+    #[test]
+    fn a_number_of_items_is_whole_and_named_beside_its_limit() {
+        let limit = ValidityLimit::MinItems;
+        let reason = limit.broken(9.0, 10.0).unwrap_or_default();
+        assert!(
+            reason.contains("has 9 items") && reason.contains("min_items is 10"),
+            "{reason}"
+        );
+        assert_eq!(limit.broken(10.0, 10.0), None);
+        for (value, valid) in [
+            (1.0, true),
+            (200.0, true),
+            (0.0, false),
+            (2.5, false),
+            (f64::NAN, false),
+        ] {
+            assert_eq!(limit.check(value).is_ok(), valid, "{value}");
+        }
+        assert!(ValidityLimit::MaxLeak.check(2.0).is_err());
     }
 
     #[test]

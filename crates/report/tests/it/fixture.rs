@@ -502,6 +502,7 @@ fn judge() -> JudgeReport {
         }
     }
     JudgeReport {
+        versions: BTreeMap::new(),
         accept: Some(3.0),
         probes: ProbeKind::ALL
             .map(|kind| ProbeResult {
@@ -573,6 +574,7 @@ fn gate(profile: &RobustnessProfile) -> GateReport {
         title: "total: drop of at most 9".to_owned(),
         kind: RuleKind::MaxDrop,
         limit: 9.0,
+        fail_at: None,
         unit: "points".to_owned(),
         of: "total".to_owned(),
         task: None,
@@ -593,6 +595,7 @@ fn gate(profile: &RobustnessProfile) -> GateReport {
     let controls = GateRule {
         title: "augmentation: drop of at most 25".to_owned(),
         limit: 25.0,
+        fail_at: Some(20.0),
         of: "augmentation".to_owned(),
         basis: Basis::Bounded,
         over: Some(Unit::Item),
@@ -616,6 +619,7 @@ fn gate(profile: &RobustnessProfile) -> GateReport {
     let says = |e: usize, verdict: GateVerdict, [estimate, low, high]: [f64; 3]| EncoderVerdict {
         encoder: ENCODERS[e].0.to_owned(),
         verdict,
+        attempts: None,
         rules: vec![
             RuleVerdict {
                 verdict,
@@ -709,6 +713,7 @@ pub fn report() -> Report {
         generators: vec![GeneratorInfo {
             id: "stub:generator".to_owned(),
             digest: "77".repeat(32),
+            versions: BTreeMap::new(),
         }],
         datasets: (0..DATASETS.len()).map(dataset).collect(),
         drop_shares: Vec::new(),

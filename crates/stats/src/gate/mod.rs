@@ -60,10 +60,19 @@ pub enum Side {
 }
 
 /// A limit on a quantity.
+///
+/// If `fail_at` is within the limit, the verdict of bounds is the three-way test of equivalence (J.
+/// J. Goeman, A. Solari and T. Stijnen, "Three-sided hypothesis testing: simultaneous testing of
+/// superiority, equivalence and inferiority", Statistics in Medicine 29, 2010). With one-sided
+/// bounds at 1 − alpha, a quantity beyond `value` passes, and one that keeps `fail_at` fails, each
+/// with a probability of at most alpha. A quantity between the two has no error: it may pass, fail
+/// or stay undecided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
     /// Its value, in the quantity's unit.
     pub value: f64,
+    /// The value beyond which a quantity fails: that of the limit, or one within it.
+    pub fail_at: f64,
     /// The permitted side.
     pub side: Side,
 }
@@ -73,6 +82,7 @@ impl Limit {
     pub fn at_least(value: f64) -> Self {
         Self {
             value,
+            fail_at: value,
             side: Side::AtLeast,
         }
     }
@@ -81,6 +91,7 @@ impl Limit {
     pub fn at_most(value: f64) -> Self {
         Self {
             value,
+            fail_at: value,
             side: Side::AtMost,
         }
     }
@@ -93,12 +104,18 @@ impl Limit {
         }
     }
 
-    /// Verdict of bounds: pass if both ends keep the limit, fail if neither does.
+    /// Verdict of bounds: fail if both are beyond `fail_at`, else pass if both keep the limit.
     pub fn verdict(&self, low: f64, high: f64) -> Verdict {
-        match (self.keeps(low), self.keeps(high)) {
-            (true, true) => Verdict::Pass,
-            (false, false) => Verdict::Fail,
-            _ => Verdict::Undecided,
+        let end = Self {
+            value: self.fail_at,
+            ..*self
+        };
+        if !end.keeps(low) && !end.keeps(high) {
+            Verdict::Fail
+        } else if self.keeps(low) && self.keeps(high) {
+            Verdict::Pass
+        } else {
+            Verdict::Undecided
         }
     }
 }

@@ -7,7 +7,8 @@ use crate::{
     gate::{ChanceLevels, Cut, CutCounts, EncodingCounts, Facts, RatedCounts, RatingCounts, RewriteCounts, Rewrites},
     profile::Axis,
     run::{
-        plan::{Layout, Variant, table::Table},
+        encode::excerpt,
+        plan::{Layout, Variant, encoders::EncoderVariant, table::Table},
         score::ScoreEntry,
         transform::{TextResults, pairs::results_of},
     },
@@ -20,18 +21,26 @@ pub(crate) struct Counts {
     ratings: Option<RatedCounts>,
     levels: ChanceLevels,
     leaks: Vec<Option<f64>>,
+    providers: Vec<bool>,
+    items: Vec<usize>,
 }
 
 impl Counts {
     /// Counts of the rounds so far.
     pub(crate) fn new(results: &RunResults, levels: ChanceLevels) -> Self {
-        let layout = &results.plan.layout;
+        let (layout, encoders) = (&results.layout, &results.encoders);
+        // A stored form may be too coarse for texts that differ.
+        let is_plain = |position: usize| encoders[position].variant == EncoderVariant::Plain;
         Self {
+            providers: (0..encoders.len())
+                .map(|position| is_plain(position) && encoders.is_provider(position))
+                .collect(),
             rewrites: rewrites(layout, &results.text_results),
-            cuts: cuts(layout, results.plan.encoders.len(), &results.scores),
+            cuts: cuts(layout, encoders.len(), &results.scores),
             ratings: ratings(results),
             levels,
-            leaks: layout.tables.iter().map(|table| table.dataset.audit().leak()).collect(),
+            leaks: layout.tables.iter().map(leak).collect(),
+            items: layout.tables.iter().map(informative_items).collect(),
         }
     }
 
@@ -43,8 +52,22 @@ impl Counts {
             ratings: self.ratings.as_ref(),
             levels: &self.levels,
             leaks: &self.leaks,
+            providers: &self.providers,
+            items: &self.items,
         }
     }
+}
+
+/// Share of the rows of a data set that leaked; `None` if the suite allows as many.
+fn leak(table: &Table) -> Option<f64> {
+    let share = table.dataset.audit().leak()?;
+    (!table.spec.allows_leak(share)).then_some(share)
+}
+
+/// Number of items of a data set whose score can differ.
+fn informative_items(table: &Table) -> usize {
+    let certain = usize::try_from(table.dataset.audit().all_relevant).unwrap_or(usize::MAX);
+    table.dataset.items().saturating_sub(certain)
 }
 
 /// Counts of rewritten texts, for the gate.
@@ -92,6 +115,10 @@ fn cuts(layout: &Layout, encoders: usize, scores: &[ScoreEntry]) -> CutCounts {
             Variant::Original => {
                 own.original = encoded;
                 own.shared = one.cuts.shared.map(|shared| (shared.shared, shared.texts));
+                let texts = layout.tables[one.table].dataset.texts();
+                let text = |position: usize| Some(excerpt(&texts.get(position)?.text));
+                let example = one.cuts.shared.and_then(|shared| shared.example);
+                own.example = example.and_then(|[one, other]| Some([text(one)?, text(other)?]));
             }
             Variant::Transformed { transformation, seed } => own.transformed[transformation][seed] = encoded,
         }
@@ -102,7 +129,7 @@ fn cuts(layout: &Layout, encoders: usize, scores: &[ScoreEntry]) -> CutCounts {
 /// Ratings that the gate may use; `None` without a judge of similarity, and if the judge does not
 /// distinguish pairs with a known rating.
 fn ratings(results: &RunResults) -> Option<RatedCounts> {
-    let layout = &results.plan.layout;
+    let layout = &results.layout;
     let ratings = results.ratings.as_ref().filter(|ratings| ratings.refusal().is_none())?;
     let seeds = vec![RatingCounts::default(); layout.suite.seeds.len()];
     let mut all = vec![vec![seeds; layout.transformations.len()]; layout.tables.len()];

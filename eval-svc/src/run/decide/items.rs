@@ -18,9 +18,7 @@ use crate::{
         Basis, BoundGate, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Sequence, SubsetScores, Texts,
         Unit,
     },
-    profile::{
-        self, Choice, DatasetItems, DropShare, EncoderPair, Figure, Grid, RobustnessProfile, UnitItems, add_intervals,
-    },
+    profile::{self, DatasetItems, DropShare, EncoderPair, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
     report::{Outcome, PairedComparison, PairedQuantity, PairedTexts, SubsetReport, paired_strata},
     run::{
         plan::{Layout, Variant, power::figure, table::Table},
@@ -51,7 +49,7 @@ impl<'a> ItemEvidence<'a> {
         Self {
             results,
             units,
-            grid: grid::grid(&results.plan.layout, &results.plan.encoders, &results.scores),
+            grid: grid::grid(&results.layout, &results.encoders, &results.scores),
             addresses: addresses
                 .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
                 .collect(),
@@ -60,12 +58,12 @@ impl<'a> ItemEvidence<'a> {
     }
 
     fn layout(&self) -> &'a Layout {
-        &self.results.plan.layout
+        &self.results.layout
     }
 
     /// Computes the profile.
     pub(crate) fn profile(&self) -> RobustnessProfile {
-        let mut profile = profile::profile(&self.grid, self.results.plan.decide.baseline);
+        let mut profile = profile::profile(&self.grid, self.results.manifest.baseline);
         add_intervals(&mut profile, &self.grid, self.items(), |encoder, table| {
             self.evidence(encoder, table)
         });
@@ -75,7 +73,7 @@ impl<'a> ItemEvidence<'a> {
     /// How much of each encoder's drop is left in its searches by terms.
     pub(crate) fn drop_shares(&self) -> Vec<DropShare> {
         let drops = profile::drops(&self.grid);
-        let encoders = &self.results.plan.encoders;
+        let encoders = &self.results.encoders;
         let searches = (0..encoders.len()).filter_map(|e| Some((e, encoders.search(e)?)));
         let searches: Vec<(usize, SearchForm)> = searches.collect();
         let served = |search: &(usize, SearchForm)| encoders.served(search.0);
@@ -113,7 +111,7 @@ impl<'a> ItemEvidence<'a> {
             &self.grid,
             encoder,
             (figure, true),
-            Choice::All,
+            Texts::All,
             &datasets,
             self.items(),
             |table| self.evidence(encoder, table),
@@ -183,12 +181,12 @@ impl<'a> ItemEvidence<'a> {
                     all.insert((encoder, r), found);
                     continue;
                 }
-                let found = known(self.results, rule).and_then(|choice| {
+                let found = known(self.results, rule).and_then(|texts| {
                     profile::strata(
                         &self.grid,
                         encoder,
                         (figure, rule.is_drop()),
-                        choice,
+                        texts,
                         &rule.datasets,
                         self.items(),
                         |table| self.evidence(encoder, table),
@@ -280,16 +278,16 @@ impl<'a> ItemEvidence<'a> {
                 .baseline
                 .filter(|_| rule.rule.limit.measure() == Measure::Difference);
             for encoder in gate.judged.iter().copied().chain(compared) {
-                let of_dataset = |choice: Choice, d: usize| {
+                let of_dataset = |texts: Texts, d: usize| {
                     let unit = self.evidence(encoder, d);
                     let own = &self.items()[d];
                     unit.and_then(|unit| {
-                        profile::subset_series(&self.grid, (figure, rule.is_drop()), choice, own, &unit)
+                        profile::subset_series(&self.grid, (figure, rule.is_drop()), texts, own, &unit)
                     })
                     .map_err(|why| format!("{}: {why}", self.grid.datasets[d]))
                 };
                 let found = known(self.results, rule)
-                    .and_then(|choice| rule.datasets.iter().map(|d| of_dataset(choice, *d)).collect());
+                    .and_then(|texts| rule.datasets.iter().map(|d| of_dataset(texts, *d)).collect());
                 all.insert((encoder, r), found);
             }
         }
@@ -298,16 +296,16 @@ impl<'a> ItemEvidence<'a> {
 
     /// The profile on changed rewrites and, with a judge, on accepted ones.
     pub(crate) fn subset_reports(&self) -> Vec<SubsetReport> {
-        let rows = |choice: Choice| {
-            (0..self.results.plan.encoders.len())
-                .flat_map(|e| profile::subset_rows(&self.grid, e, choice, self.items(), |d| self.evidence(e, d)))
+        let rows = |texts: Texts| {
+            (0..self.results.encoders.len())
+                .flat_map(|e| profile::subset_rows(&self.grid, e, texts, self.items(), |d| self.evidence(e, d)))
                 .collect::<Vec<_>>()
         };
         let mut all = vec![SubsetReport {
             texts: Texts::Changed,
             accept: None,
             refused: None,
-            rows: rows(Choice::Changed),
+            rows: rows(Texts::Changed),
         }];
         if let Some(ratings) = &self.results.ratings {
             let refused = ratings.refusal();
@@ -315,7 +313,7 @@ impl<'a> ItemEvidence<'a> {
                 texts: Texts::Accepted,
                 accept: Some(ratings.judge.judging.accept),
                 rows: match refused {
-                    None => rows(Choice::Accepted),
+                    None => rows(Texts::Accepted),
                     Some(_) => Vec::new(),
                 },
                 refused,
@@ -332,19 +330,15 @@ fn with_baseline(gate: &BoundGate, encoder: usize) -> Result<EncoderPair, String
 }
 
 /// The rewrites that a rule covers, or the reason why they are unknown.
-fn known(results: &RunResults, rule: &BoundRule) -> Result<Choice, String> {
-    match rule.rule.texts {
-        Texts::All => Ok(Choice::All),
-        Texts::Changed => Ok(Choice::Changed),
-        Texts::Accepted => match results.ratings_refusal() {
-            None => Ok(Choice::Accepted),
-            Some(why) => Err(format!("it is not known which rewrites are accepted: {why}")),
-        },
+fn known(results: &RunResults, rule: &BoundRule) -> Result<Texts, String> {
+    match (rule.rule.texts, results.ratings_refusal()) {
+        (Texts::Accepted, Some(why)) => Err(format!("it is not known which rewrites are accepted: {why}")),
+        (texts, _) => Ok(texts),
     }
 }
 
 fn items(results: &RunResults, table: &Table) -> DatasetItems {
-    let (layout, texts) = (&results.plan.layout, table.dataset.item_texts());
+    let (layout, texts) = (&results.layout, table.dataset.item_texts());
     // The items all of whose transformed texts pass a test, which receives the number of the
     // original and its result.
     let chosen = |t: usize, s: usize, test: &dyn Fn(u32, &TextResult) -> bool| -> Mask {

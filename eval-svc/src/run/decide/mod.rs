@@ -1,6 +1,7 @@
 //! Looks of a gate. A look spends a part of the error probability, so a replica that takes over a
 //! run repeats no look of an earlier leader: it uses the recorded report.
 
+pub(super) mod attempts;
 pub(super) mod facts;
 pub(super) mod grid;
 pub(super) mod items;
@@ -55,11 +56,16 @@ pub(crate) fn recorded(look: RecordedLook, number: usize, inputs: &str) -> Resul
     Ok(look.report)
 }
 
-/// Decides the gate on the results so far; `None` without a gate. `shared_by`: number of looks that
-/// share the error probability of rules on separation.
-pub(crate) fn look(results: &mut RunResults, units: &UnitStore, round: &Round, shared_by: usize) -> Option<GateReport> {
+/// Decides the gate on the results so far. `shared_by`: number of looks that share the error
+/// probability of rules on separation.
+pub(crate) fn look(
+    results: &mut RunResults,
+    bound: &BoundGate,
+    units: &UnitStore,
+    round: &Round,
+    shared_by: usize,
+) -> GateReport {
     let earlier = results.verdicts.take();
-    let bound = results.plan.decide.gate.as_ref()?;
     let items = ItemEvidence::new(results, units);
     let counts = Counts::new(results, items.levels(bound));
     let look = gate::Look {
@@ -69,12 +75,12 @@ pub(crate) fn look(results: &mut RunResults, units: &UnitStore, round: &Round, s
         round: round.number,
         facts: counts.facts(),
         subsets: &items.subsets_of_rules(bound),
-        separation: &separate::of_rules(&results.plan.layout, bound, &results.separations, round),
+        separation: &separate::of_rules(&results.layout, bound, &results.separations, round),
         items: &items.of_rules(bound),
         sequences: &items.sequences_of_rules(bound),
         shared_by,
     };
-    Some(gate::look(bound, &items.grid, &look, earlier))
+    gate::look(bound, &items.grid, &look, earlier)
 }
 
 /// The report on the rounds of a gate, before the first.

@@ -4,7 +4,7 @@ use crate::{
     report::{GateReport, SequentialReport},
     run::{
         judge::Ratings,
-        plan::Plan,
+        plan::{Encoders, Layout, RunManifest},
         score::{ScoreEntry, drift::DriftEntry},
         separate::SeparationEntry,
         transform::TextResults,
@@ -14,8 +14,10 @@ use crate::{
 /// The results of the stages so far.
 #[derive(Debug)]
 pub(crate) struct RunResults {
-    /// The plan. Its layout numbers the generated texts.
-    pub plan: Plan,
+    /// The texts; numbers the generated ones too.
+    pub layout: Layout,
+    pub encoders: Encoders,
+    pub manifest: RunManifest,
     pub text_results: TextResults,
     /// Every score.
     pub scores: Vec<ScoreEntry>,
@@ -29,22 +31,24 @@ pub(crate) struct RunResults {
     pub verdicts: Option<GateReport>,
 }
 
-/// The results of the rounds of a run. Its plan is reduced to the data sets and seeds that were
+/// The results of the rounds of a run. Its layout is reduced to the data sets and seeds that were
 /// run.
 pub(crate) struct RoundResults {
     pub results: RunResults,
-    /// Position in the plan of each data set of the rules; `None` if it was not run.
+    /// Position in the layout of each data set of the rules; `None` if it was not run.
     pub positions: Vec<Option<usize>>,
     /// Whether there was more than one look.
     pub several: bool,
 }
 
 impl RunResults {
-    /// Texts, and nothing measured yet.
-    pub(crate) fn new(plan: Plan, text_results: TextResults) -> Self {
+    /// No results yet.
+    pub(crate) fn new(layout: Layout, encoders: Encoders, manifest: RunManifest) -> Self {
         Self {
-            plan,
-            text_results,
+            text_results: TextResults::new(&layout),
+            layout,
+            encoders,
+            manifest,
             scores: Vec::new(),
             drifts: Vec::new(),
             separations: Vec::new(),
@@ -73,10 +77,10 @@ impl RunResults {
         }
     }
 
-    /// Keeps only these data sets and the first seeds in the plan, as in a run that stopped early.
-    /// Returns the new position of each data set.
+    /// Keeps only these data sets and the first seeds in the layout, as in a run that stopped
+    /// early. Returns the new position of each data set.
     pub(crate) fn narrow(&mut self, tables: &[usize], seeds: usize) -> Vec<Option<usize>> {
-        let positions = self.plan.layout.narrow(tables, seeds);
+        let positions = self.layout.narrow(tables, seeds);
         let of_scores = self.scores.iter_mut().map(|one| &mut one.table);
         let of_drifts = self.drifts.iter_mut().map(|one| &mut one.table);
         let of_separations = self.separations.iter_mut().map(|one| &mut one.table);

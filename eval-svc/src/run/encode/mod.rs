@@ -1,6 +1,7 @@
 //! Stage: the texts of a data set are encoded, each distinct text once under each prompt.
 
 pub(super) mod inputs;
+pub(super) mod provider_versions;
 pub(super) mod vectors;
 
 use std::{
@@ -82,11 +83,7 @@ impl<'a> EncoderVectors<'a> {
             };
             let batching = BatchLimits::of_encoders(&context.config);
             let encoded = encoding::encode(prompted, batching, &texts, |texts, usage| {
-                progress.count(|counters| {
-                    counters.texts_encoded += texts;
-                    counters.tokens_encoded = counters.tokens_encoded.saturating_add(usage.tokens);
-                    counters.cost_nano_usd = counters.cost_nano_usd.saturating_add(usage.cost_nano_usd);
-                });
+                progress.encoded(texts, usage);
                 meter.add(texts, 0, Instant::now());
                 progress.report(meter);
             });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{live::LiveRun, portions, stages::Stages};
 use crate::{
-    gate::{self, spending},
+    gate::{self, BoundGate, spending},
     report::{self, RoundReport},
     run::{
         RunContext, RunError, decide,
@@ -13,6 +13,7 @@ use crate::{
             grid,
             results::{RoundResults, RunResults},
         },
+        encode::provider_versions::{Probe, ProviderVersions},
         plan::{
             Plan,
             rounds::{self, Round},
@@ -27,34 +28,57 @@ use crate::{
 };
 
 /// Executes a plan and writes its report.
-pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &LiveRun) -> Result<(), RunError> {
-    let context = &context.for_run(&live.record().id);
+pub(crate) async fn execute(context: &RunContext, mut plan: Plan, live: &LiveRun) -> Result<(), RunError> {
+    let mut context = context.for_run(&live.record().id);
     let progress = &live.progress;
     context.hold_vectors(&plan.encoders);
     announce(&plan, progress);
+    let recorded = live.record().provider_versions;
+    let probe = Probe {
+        context: &context,
+        layout: &plan.layout,
+        encoders: &plan.encoders,
+        progress,
+    };
+    let versions = ProviderVersions::observe(probe, &recorded).await?;
+    progress.change(|record| record.provider_versions = (*versions.ids()).clone());
+    versions.apply(&mut plan.layout, &plan.encoders);
+    context.work = context.work.for_versions(&versions.ids());
+    let context = &context;
     let workers = context.work.describe_workers().await;
     if let Some(workers) = workers.map_err(|fault| RunError::Fleet(Box::new(fault)))? {
         progress.message(workers);
     }
     progress.step(Stage::Plan, 1, "inputs checked");
-    let mut stages = Stages::new(context, live);
+    let portions = plan.stages.gate.as_ref().is_some_and(rounds::over_items);
+    let mut stages = Stages::new(context, live, &versions, plan.stages);
+    let results = RunResults::new(plan.layout, plan.encoders, plan.manifest);
     let RoundResults {
         mut results,
         positions,
         several,
-    } = if rounds::over_items(&plan) {
-        Box::pin(portions::in_portions(&mut stages, plan)).await?
+    } = if portions {
+        Box::pin(portions::in_portions(&mut stages, results)).await?
     } else {
-        Box::pin(in_rounds(&mut stages, plan)).await?
+        Box::pin(in_rounds(&mut stages, results)).await?
     };
+    let probe = Probe {
+        context,
+        layout: &results.layout,
+        encoders: &results.encoders,
+        progress,
+    };
+    versions.confirm(probe).await?;
     // Only texts that the report covers are rated, so the rounds come first.
     if several {
         stages.judge(&mut results).await?;
-        apply_ratings(&mut results, &positions);
+        if let Some(gate) = &stages.gate {
+            apply_ratings(&mut results, gate, &positions);
+        }
     }
     let refusal = results.ratings.is_some().then(|| results.ratings_refusal());
     if let Some(verdicts) = &mut results.verdicts {
-        let mut transformations = results.plan.layout.transformations.iter();
+        let mut transformations = results.layout.transformations.iter();
         verdicts.rewrites_rated = transformations
             .any(|planned| planned.needs_generator)
             .then_some(refusal == Some(None));
@@ -87,22 +111,19 @@ pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &LiveRun) ->
 }
 
 /// Checks decisions made in rounds against the ratings.
-fn apply_ratings(results: &mut RunResults, positions: &[Option<usize>]) {
+fn apply_ratings(results: &mut RunResults, bound: &BoundGate, positions: &[Option<usize>]) {
     let Some(mut verdicts) = results.verdicts.take() else {
         return;
     };
-    let (plan, layout) = (&results.plan, &results.plan.layout);
-    if let Some(bound) = &plan.decide.gate {
-        // The looks have compared the original scores with chance.
-        let counts = Counts::new(results, gate::ChanceLevels::new());
-        let rated = gate::RatedRun {
-            grid: &grid::grid(layout, &plan.encoders, &results.scores),
-            facts: &counts.facts(),
-            datasets: positions,
-            seeds: layout.suite.seeds.len(),
-        };
-        gate::apply_ratings(bound, &mut verdicts, &rated);
-    }
+    // The looks have compared the original scores with chance.
+    let counts = Counts::new(results, gate::ChanceLevels::new());
+    let rated = gate::RatedRun {
+        grid: &grid::grid(&results.layout, &results.encoders, &results.scores),
+        facts: &counts.facts(),
+        datasets: positions,
+        seeds: results.layout.suite.seeds.len(),
+    };
+    gate::apply_ratings(bound, &mut verdicts, &rated);
     results.verdicts = Some(verdicts);
 }
 
@@ -125,11 +146,9 @@ fn generation(
 }
 
 /// Runs all stages up to the gate, in the rounds of the plan.
-async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, RunError> {
-    let rounds = rounds::rounds(&plan);
-    let mut state = EncodingState::new(&plan.encoders);
-    let text_results = TextResults::new(&plan.layout);
-    let mut results = RunResults::new(plan, text_results);
+async fn in_rounds(stages: &mut Stages<'_>, mut results: RunResults) -> Result<RoundResults, RunError> {
+    let rounds = rounds::rounds(&results.layout, stages.gate.as_deref());
+    let mut state = EncodingState::new(&results.encoders);
     let mut taken = 0;
     for (i, round) in rounds.iter().enumerate() {
         let last = i + 1 == rounds.len();
@@ -156,7 +175,7 @@ async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, 
         }
     }
     drop(state);
-    let gate = results.plan.decide.gate.as_ref();
+    let gate = stages.gate.as_deref();
     let gate = gate.filter(|gate| spending(gate.sequential).is_some());
     let report = |round: &Round| RoundReport {
         datasets: round.tables.len(),
@@ -165,12 +184,12 @@ async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, 
         fraction: round.fraction,
         alpha: round.alpha,
     };
-    let (layout, encoders) = (&results.plan.layout, &results.plan.encoders);
+    let RunResults { layout, encoders, .. } = &results;
     let sequential = gate.map(|gate| decide::sequential(layout, encoders, gate, rounds.iter().map(report).collect()));
     results.complete(sequential, taken);
     let positions = match rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
         Some(round) => results.narrow(&round.tables, round.seeds),
-        None => (0..results.plan.layout.tables.len()).map(Some).collect(),
+        None => (0..results.layout.tables.len()).map(Some).collect(),
     };
     Ok(RoundResults {
         results,
@@ -202,7 +221,7 @@ fn announce(plan: &Plan, progress: &RunProgress) {
             progress.message(format!("{}: {note}", table.dataset.name()));
         }
     }
-    for warning in plan.judge.iter().flat_map(|judge| &judge.warnings) {
+    for warning in plan.stages.judge.iter().flat_map(|judge| &judge.warnings) {
         progress.message(warning.as_str());
     }
 }

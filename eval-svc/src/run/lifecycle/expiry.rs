@@ -23,6 +23,11 @@ impl Expiry {
         }
     }
 
+    /// The time before which attempts expire; `None` if they never do.
+    pub(crate) fn oldest_attempt(self, now: Timestamp) -> Option<Timestamp> {
+        now.checked_sub(self.age?).ok()
+    }
+
     /// The ids of the runs that expire, given all runs with their ends, newest first.
     pub(crate) fn expired(self, runs: Vec<RunEnd>, now: Timestamp) -> Vec<String> {
         let expired = runs

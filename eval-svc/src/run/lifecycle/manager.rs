@@ -216,7 +216,7 @@ impl RunManager {
         let id = uuid::Uuid::now_v7().to_string();
         let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
         (record.owner, record.tenant) = (owner.name, owner.tenant);
-        record.counters.judge = plan.judge.as_ref().map(JudgePlan::trial_usage);
+        record.counters.judge = plan.stages.judge.as_ref().map(JudgePlan::trial_usage);
         record.trial = record.counters.judge;
         let leadership = match self.inner.store.create(&record).await? {
             Creation::New(leadership) => leadership,
@@ -300,6 +300,11 @@ impl RunManager {
                     return;
                 }
             };
+            if let Some(oldest) = rule.oldest_attempt(Timestamp::now())
+                && let Err(error) = manager.inner.store.expire_attempts(oldest).await
+            {
+                tracing::warn!(%error, "cannot delete the attempts that expired");
+            }
             for id in rule.expired(ends, Timestamp::now()) {
                 match manager.delete(&id).await {
                     Ok(()) => tracing::info!(id, "an ended run expired"),

@@ -12,7 +12,7 @@ use crate::{
         RunError, decide,
         decide::results::{RoundResults, RunResults},
         plan::{
-            Plan, prepare,
+            prepare,
             rounds::{Round, rows, sizes},
         },
         score::EncodingState,
@@ -20,12 +20,12 @@ use crate::{
     },
 };
 
-/// Runs all stages up to the gate, round by round.
-pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<RoundResults, RunError> {
+/// Runs all stages up to the gate, round by round. `full` has the layout of the last round, and no
+/// results.
+pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: RunResults) -> Result<RoundResults, RunError> {
     let most = rows(&full.layout);
     let (sizes, request) = (sizes(most), stages.live.record().request);
-    let transform = full.transform.clone();
-    let sequential = full.decide.gate.as_ref().map(|gate| {
+    let sequential = stages.gate.as_deref().map(|gate| {
         let round = |size: &usize| RoundReport {
             datasets: full.layout.tables.len(),
             seeds: full.layout.suite.seeds.len(),
@@ -39,24 +39,24 @@ pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<R
     let mut before: Option<RunResults> = None;
     for (i, &size) in sizes.iter().enumerate() {
         let last = i + 1 == sizes.len();
-        // The last round uses the plan that was validated.
-        let whole = if last { full.take() } else { None };
-        let mut plan = match whole {
-            Some(plan) => plan,
-            None => prepare::lay_out(stages.context, &request, Some(size)).await?,
+        // The last round uses the layout that was validated. All rounds use the stage plans of the
+        // full run, because the rules are the same and the producers were queried once.
+        let mut results = match full.take_if(|_| last) {
+            Some(full) => full,
+            None => {
+                let mut plan = prepare::lay_out(stages.context, &request, Some(size)).await?;
+                stages.versions.apply(&mut plan.layout, &plan.encoders);
+                RunResults::new(plan.layout, plan.encoders, plan.manifest)
+            }
         };
-        // The producers were queried once, before anything was generated.
-        plan.transform.clone_from(&transform);
-        let text_results = match before.take() {
-            Some(earlier) => TextResults::reused(&mut plan.layout, &earlier.plan.layout, earlier.text_results),
-            None => TextResults::new(&plan.layout),
-        };
-        let mut state = EncodingState::new(&plan.encoders);
+        if let Some(earlier) = before.take() {
+            results.text_results = TextResults::reused(&mut results.layout, &earlier.layout, earlier.text_results);
+        }
+        let mut state = EncodingState::new(&results.encoders);
         let round = Round {
             number: i + 1,
-            ..Round::whole(&plan)
+            ..Round::whole(&results.layout, stages.gate.as_deref())
         };
-        let mut results = RunResults::new(plan, text_results);
         stages.run(&mut results, &mut state, &round, true).await?;
         results = stages.look(results, round, sizes.len()).await?;
         let Some(verdicts) = &results.verdicts else {
@@ -72,12 +72,8 @@ pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<R
             before = Some(results);
             continue;
         }
-        if let Some(full) = full.as_mut() {
-            // The judge was tested once, before anything was generated.
-            results.plan.judge = full.judge.take();
-        }
         results.complete(sequential, i + 1);
-        let positions = (0..results.plan.layout.tables.len()).map(Some).collect();
+        let positions = (0..results.layout.tables.len()).map(Some).collect();
         return Ok(RoundResults {
             results,
             positions,

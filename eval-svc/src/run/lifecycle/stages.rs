@@ -1,39 +1,62 @@
 //! The stages of a round: transform, encode, score, separate, judge and decide.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use jiff::Timestamp;
 
 use super::live::LiveRun;
-use crate::run::{
-    RunContext, RunError, decide,
-    decide::results::RunResults,
-    encode::{EncoderVectors, inputs::Inputs},
-    judge,
-    plan::rounds::Round,
-    progress::Meter,
-    record::{RecordedLook, Stage},
-    score::{EncodingState, RoundSets, measure},
-    separate,
-    separate::SeparationEntry,
-    transform::{self, copies, sender::RequestSender},
+use crate::{
+    gate::BoundGate,
+    report::Attempts,
+    run::{
+        RunContext, RunError, decide,
+        decide::{attempts, results::RunResults},
+        encode::{EncoderVectors, inputs::Inputs, provider_versions::ProviderVersions},
+        judge,
+        plan::{JudgePlan, StagePlans, rounds::Round, transform::TransformPlan},
+        progress::Meter,
+        record::{RecordedLook, Stage},
+        score::{EncodingState, RoundSets, measure},
+        separate,
+        separate::SeparationEntry,
+        transform::{self, copies, sender::RequestSender},
+    },
 };
 
 /// Runs the stages of the rounds of a run.
 pub(crate) struct Stages<'a> {
     pub context: &'a RunContext,
     pub live: &'a LiveRun,
+    pub versions: &'a ProviderVersions,
+    transform: TransformPlan,
+    /// Absent after its stage.
+    judge: Option<JudgePlan>,
+    pub gate: Option<Arc<BoundGate>>,
     /// Durations of the stages, in seconds.
     pub durations: BTreeMap<String, f64>,
     /// Progress of the transform stage.
     meter: Meter,
+    /// The attempts of the judged encoders, once the first look was made.
+    attempts: Option<Vec<Attempts>>,
 }
 
 impl<'a> Stages<'a> {
-    pub(crate) fn new(context: &'a RunContext, live: &'a LiveRun) -> Self {
+    pub(crate) fn new(
+        context: &'a RunContext,
+        live: &'a LiveRun,
+        versions: &'a ProviderVersions,
+        plans: StagePlans,
+    ) -> Self {
         Self {
             context,
             live,
+            versions,
+            transform: plans.transform,
+            judge: plans.judge,
+            gate: plans.gate.map(Arc::new),
             durations: BTreeMap::new(),
             meter: Meter::new(Stage::Transform, 0, Instant::now()),
+            attempts: None,
         }
     }
 
@@ -48,18 +71,18 @@ impl<'a> Stages<'a> {
         last: bool,
     ) -> Result<(), RunError> {
         let RunResults {
-            plan,
+            layout,
+            encoders,
             text_results,
             scores,
             drifts,
             separations,
             ..
         } = results;
-        let (layout, encoders, plan) = (&mut plan.layout, &plan.encoders, &plan.transform);
         let clock = Instant::now();
         let mut sender = RequestSender {
             context: self.context,
-            plan,
+            plan: &self.transform,
             progress: &self.live.progress,
             meter: &mut self.meter,
         };
@@ -105,14 +128,14 @@ impl<'a> Stages<'a> {
 
     /// Runs the judge's stage, if there is a judge.
     pub(crate) async fn judge(&mut self, results: &mut RunResults) -> Result<(), RunError> {
-        let Some(judge) = results.plan.judge.take() else {
+        let Some(judge) = self.judge.take() else {
             return Ok(());
         };
         let clock = Instant::now();
         let inputs = Inputs {
             context: self.context,
-            layout: &results.plan.layout,
-            encoders: &results.plan.encoders,
+            layout: &results.layout,
+            encoders: &results.encoders,
             text_results: &results.text_results,
             progress: &self.live.progress,
         };
@@ -124,28 +147,58 @@ impl<'a> Stages<'a> {
     /// Makes a look and records it, or uses the look recorded by an earlier leader of the run. It
     /// runs on a thread of runs, since bounds over resampled items take long.
     pub(crate) async fn look(
-        &self,
+        &mut self,
         mut results: RunResults,
-        round: Round,
+        mut round: Round,
         shared_by: usize,
     ) -> Result<RunResults, RunError> {
-        if results.plan.decide.gate.is_none() {
+        let Some(gate) = self.gate.clone() else {
             return Ok(results);
-        }
+        };
         let (number, inputs) = (round.number, decide::inputs(&round, &results.scores));
         if let Some(look) = self.live.look(number).await? {
-            results.verdicts = Some(decide::recorded(look, number, &inputs)?);
+            let report = decide::recorded(look, number, &inputs)?;
+            let attempts = report.encoders.iter().filter_map(|own| own.attempts.clone());
+            self.attempts.get_or_insert_with(|| attempts.collect());
+            results.verdicts = Some(report);
             return Ok(results);
         }
+        let attempts = match self.attempts.take() {
+            Some(attempts) => attempts,
+            None => self.record_attempts(&gate, &results).await?,
+        };
+        let policy = results.layout.suite.gate.attempts.unwrap_or_default();
+        round.alpha =
+            attempts::alpha(policy, round.alpha, &attempts).map_err(|error| RunError::Internal(error.to_string()))?;
         let units = self.context.units.clone();
         let results = self.context.compute.batch(move || {
-            results.verdicts = decide::look(&mut results, &units, &round, shared_by);
+            results.verdicts = Some(decide::look(&mut results, &gate, &units, &round, shared_by));
             results
         });
-        let results = results.await?;
+        let mut results = results.await?;
+        for (own, attempts) in results
+            .verdicts
+            .iter_mut()
+            .flat_map(|report| &mut report.encoders)
+            .zip(&attempts)
+        {
+            own.attempts = Some(attempts.clone());
+        }
+        self.attempts = Some(attempts);
         if let Some(report) = results.verdicts.clone() {
             self.live.record_look(number, &RecordedLook { inputs, report }).await?;
         }
         Ok(results)
+    }
+
+    /// Records the attempts of the first look. A replica that takes the run over finds them
+    /// recorded.
+    async fn record_attempts(&self, gate: &BoundGate, results: &RunResults) -> Result<Vec<Attempts>, RunError> {
+        let mut places = Vec::new();
+        for own in attempts::of_look(gate, results, &self.live.record(), Timestamp::now()) {
+            let all = self.live.attempt(&own).await?;
+            places.push(attempts::place(&own, &all));
+        }
+        Ok(places)
     }
 }

@@ -214,9 +214,10 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
         };
         match live.cancel.run_until_cancelled(prepared).await {
             Some(Ok((context, mut plan))) => {
-                plan.transform.ceiling = plan.transform.ceiling.continued(&earlier);
+                let ceiling = &mut plan.stages.transform.ceiling;
+                *ceiling = ceiling.continued(&earlier);
                 live.progress.change(|record| {
-                    let usage = both(record.trial, plan.judge.as_ref().map(JudgePlan::trial_usage));
+                    let usage = both(record.trial, plan.stages.judge.as_ref().map(JudgePlan::trial_usage));
                     (record.trial, record.counters.judge) = (usage, usage);
                 });
                 manager.spawn(context, plan, live, ticket);

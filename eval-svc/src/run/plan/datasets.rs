@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use isomer_proto::eval::v1::GateSequential;
 use isomer_service_kit::WorkMemory;
+use isomer_transformations::percent;
 
 use crate::{
     dataset::{self, Dataset, DatasetError, DatasetText, Draw},
@@ -78,7 +79,7 @@ pub(crate) async fn load(
             found.options.draw = Draw::OneByOne;
             found.options.limit = found.options.limit.into_iter().chain(most).min();
         }
-        let dataset = tokio::task::spawn_blocking(move || dataset::load(found.task, &found.source, &found.options))
+        let mut dataset = tokio::task::spawn_blocking(move || dataset::load(found.task, &found.source, &found.options))
             .await?
             .map_err(|source| RunError::Dataset {
                 origin: spec.origin.clone(),
@@ -93,6 +94,17 @@ pub(crate) async fn load(
                 dataset.name()
             );
             return Err(invalid("spec.suite", message));
+        }
+        if let Some(other) = loaded.iter().find(|known| known.dataset.digest() == dataset.digest()) {
+            let place = |spec: &DatasetSpec, dataset: &Dataset| format!("{}: `{}`", spec.origin, dataset.name());
+            return Err(RunError::DatasetTwice {
+                first: place(&other.spec, &other.dataset),
+                second: place(spec, &dataset),
+            });
+        }
+        if let Some(leak) = &spec.leak {
+            let share = percent(leak.share);
+            dataset.note(format!("the suite allows leaks of up to {share}: {}", leak.reason));
         }
         bytes += planned_bytes(&dataset);
         memory

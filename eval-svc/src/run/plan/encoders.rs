@@ -121,6 +121,13 @@ impl Encoders {
         (0..=encoder).rev().find(is_plain).unwrap_or(encoder)
     }
 
+    /// Whether an encoder's service does not report its settings, so that another model may answer
+    /// under its name unnoticed.
+    pub(crate) fn is_provider(&self, encoder: usize) -> bool {
+        let served = self.get(self.served(encoder));
+        served.is_some_and(|one| !encoding::reports_settings(one.encoder.vector_space.as_ref()))
+    }
+
     /// Position of the encoder whose vectors this one has: a form those of its encoder.
     pub(crate) fn source(&self, encoder: usize) -> usize {
         match self.get(encoder).map(|one| &one.variant) {

@@ -64,7 +64,7 @@ pub(crate) async fn forecast(
     judging: Option<&JudgeSettings>,
 ) -> Result<Forecast, RunError> {
     let mut forecast = Forecast::default();
-    let Plan { layout, transform, .. } = plan;
+    let (layout, transform) = (&plan.layout, &plan.stages.transform);
     for (t, planned) in layout.transformations.iter().enumerate() {
         let requests: Vec<&TextRequest> = layout.requests.of(planned).iter().collect();
         let mut all = GenerationEstimate::default();

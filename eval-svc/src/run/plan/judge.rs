@@ -150,6 +150,7 @@ pub(crate) fn base_request(suite: &Suite, judging: &JudgeSettings, scale: Scale)
         generator_id: judging.generator.clone(),
         seed: suite.seeds.first().copied(),
         max_attempts: Some(suite.attempts),
+        on_fingerprint_change: suite.on_fingerprint_change.into(),
         ..JudgeRequest::default()
     }
 }

@@ -1,7 +1,5 @@
-//! The plan of a run: the texts and encoders that all stages share, and the part of each stage.
-//!
-//! The stages up to the judge receive the shared parts and their own part. Decisions and report
-//! read the plan in the results.
+//! The plan of a run: the texts and encoders that all stages share, the plan of each stage, and the
+//! manifest that the report shows.
 
 pub(super) mod ceiling;
 pub(super) mod copies;
@@ -37,23 +35,31 @@ pub(crate) struct Plan {
     /// Memory of the data sets, if a request waits for the plan. A run in the background reserves
     /// none.
     pub _memory: WorkMemory,
-    /// Digest of the suite's text.
-    pub suite_digest: String,
     /// The texts, which all stages share.
     pub layout: Layout,
     /// The encoders, which all stages share.
     pub encoders: Encoders,
+    pub stages: StagePlans,
+    pub manifest: RunManifest,
+}
+
+/// The plan of each stage that has one.
+#[derive(Debug)]
+pub(crate) struct StagePlans {
     pub transform: TransformPlan,
     /// The judge that rates the transformed texts, if there is one.
     pub judge: Option<JudgePlan>,
-    pub decide: DecidePlan,
-}
-
-/// The plan of the decisions.
-#[derive(Debug)]
-pub(crate) struct DecidePlan {
     /// The gate's rules, if there are any.
     pub gate: Option<BoundGate>,
+}
+
+/// The choices of a run that only its report shows.
+#[derive(Debug, Clone)]
+pub(crate) struct RunManifest {
+    /// Digest of the suite's text.
+    pub suite_digest: String,
+    /// Generator id; empty: the transform service's default.
+    pub generator: String,
     /// Position of the baseline encoder.
     pub baseline: Option<usize>,
 }

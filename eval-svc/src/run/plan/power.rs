@@ -175,7 +175,7 @@ pub(crate) struct RuleForecasts {
 #[derive(Debug, Clone)]
 struct RuleForecast {
     title: String,
-    limit: f64,
+    limit: Limit,
     datasets: Vec<usize>,
     concentration: f64,
 }
@@ -187,11 +187,11 @@ impl RuleForecasts {
         let axes = axes(&layout.transformations);
         let of_rule = |(rule, figure): (&BoundRule, Figure)| RuleForecast {
             title: rule.title.clone(),
-            limit: rule.rule.limit.value,
+            limit: rule.rule.held(),
             datasets: rule.datasets.clone(),
             concentration: concentration(figure, &axes, &layout.suite),
         };
-        let gate = plan.decide.gate.as_ref();
+        let gate = plan.stages.gate.as_ref();
         Self {
             // Of several encoders, Holm's procedure decides the first at this level.
             alpha: gate.map_or(0.0, |gate| match gate.adjust {
@@ -216,13 +216,14 @@ impl RuleForecasts {
         let items: Vec<usize> = all.iter().map(DatasetSize::rows).collect();
         let of_rule = |rule: &RuleForecast| {
             let planned = rule.planned(all, &items);
-            let at = |drop: f64| chances(Limit::at_most(rule.limit), self.alpha, &planned, drop).ok();
+            let limit = rule.limit.value;
+            let at = |drop: f64| chances(rule.limit, self.alpha, &planned, drop).ok();
             PlannedRule {
                 title: rule.title.clone(),
-                limit: rule.limit,
+                limit,
                 pass_without_drop: at(0.0).map(|found| found.pass),
-                pass_at_half: at(rule.limit / 2.0).map(|found| found.pass),
-                fail_at_twice: at(rule.limit * 2.0).map(|found| found.fail),
+                pass_at_half: at(limit / 2.0).map(|found| found.pass),
+                fail_at_twice: at(limit * 2.0).map(|found| found.fail),
             }
         };
         let stays = |_: &&RuleForecast| !left.load(Ordering::Relaxed);
@@ -279,10 +280,7 @@ impl RuleForecasts {
     fn pass(&self, all: &[DatasetSize], total: Option<usize>) -> Option<f64> {
         let total = total.unwrap_or_else(|| all.iter().map(DatasetSize::rows).sum());
         let items = divide(total, all, self.concentration);
-        let of_rule = |rule: &RuleForecast| {
-            let limit = Limit::at_most(rule.limit);
-            chances(limit, self.alpha, &rule.planned(all, &items), 0.0).ok()
-        };
+        let of_rule = |rule: &RuleForecast| chances(rule.limit, self.alpha, &rule.planned(all, &items), 0.0).ok();
         let all: Option<Vec<_>> = self.rules.iter().map(of_rule).collect();
         all?.into_iter().map(|found| found.pass).reduce(f64::min)
     }

@@ -4,7 +4,7 @@ use futures::FutureExt;
 use isomer_service_kit::{Fault, WorkMemory, long_work};
 
 use super::{
-    DecidePlan, Layout, Plan, copies,
+    Layout, Plan, RunManifest, StagePlans, copies,
     datasets::{self, LoadedDataset},
     encoders::{self, EncoderChoice},
     forecast::{self, Forecast},
@@ -25,22 +25,23 @@ use crate::{
 /// Validates a request and plans the run.
 pub(crate) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
     let mut plan = lay_out(context, request, None).await?;
-    plan.transform.producers = probe::probe(context, &plan.layout, &plan.transform).await?;
+    plan.stages.transform.producers = probe::probe(context, &plan.layout, &plan.stages.transform).await?;
     let suite = &plan.layout.suite;
     let judging = judging(suite)?;
     if suite.limits.any() {
         let forecast = forecast::forecast(context, &plan, judging.as_ref()).await?;
-        plan.transform.ceiling = forecast::ceiling(suite.limits, &forecast)?;
+        plan.stages.transform.ceiling = forecast::ceiling(suite.limits, &forecast)?;
     }
     if let Some(judging) = judging {
         let field = match request.judge.generator {
             Some(_) => "spec.judge.generator_id",
             None => "spec.suite",
         };
-        plan.judge = Some(judge::probe(context, suite, judging, field).await?);
+        plan.stages.judge = Some(judge::probe(context, suite, judging, field).await?);
     }
-    if let Some(gate) = &plan.decide.gate {
-        let (looks, layout) = (rounds::most_looks(&plan), &plan.layout);
+    if let Some(gate) = &plan.stages.gate {
+        let layout = &plan.layout;
+        let looks = rounds::most_looks(layout, gate);
         gate::check_texts(gate, looks, |kind, datasets| copies::most_texts(layout, kind, datasets))?;
         gate::check_items(gate, |d| {
             let dataset = &layout.tables[d].dataset;
@@ -63,8 +64,8 @@ pub(crate) async fn foresee(
         return Err(invalid("power", "should be from 0.05 to below 1, for example 0.8"));
     }
     let plan = lay_out(context, request, None).await?;
-    let Plan { layout, transform, .. } = &plan;
-    probe::probe(context, layout, transform).await?;
+    let layout = &plan.layout;
+    probe::probe(context, layout, &plan.stages.transform).await?;
     let mut forecast = forecast::forecast(context, &plan, judging(&layout.suite)?.as_ref()).await?;
     let forecasts = RuleForecasts::of(&plan);
     if forecasts.is_empty() {
@@ -169,15 +170,21 @@ pub(crate) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     copies::prepare(&mut layout).await?;
     Ok(Plan {
         _memory: memory,
-        suite_digest,
         layout,
         encoders,
-        transform: TransformPlan {
-            generator,
-            ..TransformPlan::default()
+        stages: StagePlans {
+            transform: TransformPlan {
+                generator: generator.clone(),
+                ..TransformPlan::default()
+            },
+            judge: None,
+            gate,
         },
-        judge: None,
-        decide: DecidePlan { gate, baseline },
+        manifest: RunManifest {
+            suite_digest,
+            generator,
+            baseline,
+        },
     })
 }
 

@@ -10,9 +10,9 @@
 
 use isomer_proto::eval::v1::GateSequential;
 
-use super::{Layout, Plan, Variant, order::order};
+use super::{Layout, Variant, order::order};
 use crate::{
-    gate::{DatasetTask, spending},
+    gate::{BoundGate, DatasetTask, spending},
     stats::gate::schedule,
 };
 
@@ -32,14 +32,14 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// A single round with everything in the plan.
-    pub(crate) fn whole(plan: &Plan) -> Self {
+    /// A single round with everything in the layout.
+    pub(crate) fn whole(layout: &Layout, gate: Option<&BoundGate>) -> Self {
         Self {
             number: 1,
-            tables: (0..plan.layout.tables.len()).collect(),
-            seeds: plan.layout.suite.seeds.len(),
+            tables: (0..layout.tables.len()).collect(),
+            seeds: layout.suite.seeds.len(),
             fraction: 1.0,
-            alpha: plan.decide.gate.as_ref().map_or(0.0, |gate| gate.alpha),
+            alpha: gate.map_or(0.0, |gate| gate.alpha),
         }
     }
 
@@ -53,14 +53,12 @@ impl Round {
     }
 }
 
-/// The rounds of a plan; the last has everything.
-pub(crate) fn rounds(plan: &Plan) -> Vec<Round> {
-    let layout = &plan.layout;
+/// The rounds of a run; the last has everything.
+pub(crate) fn rounds(layout: &Layout, gate: Option<&BoundGate>) -> Vec<Round> {
     let (tables, seeds) = (layout.tables.len(), layout.suite.seeds.len());
-    let gate = plan.decide.gate.as_ref();
     let alpha = gate.map_or(0.0, |gate| gate.alpha);
     let Some(spending) = gate.and_then(|gate| spending(gate.sequential)) else {
-        return vec![Round::whole(plan)];
+        return vec![Round::whole(layout, gate)];
     };
     let datasets: Vec<_> = layout
         .tables
@@ -110,12 +108,9 @@ fn looks(tables: usize, seeds: usize, all_seeds: bool) -> Vec<schedule::Round> {
 /// Rows of each data set in the first round.
 const FIRST: usize = 100;
 
-/// Whether the plan runs in rounds over items.
-pub(crate) fn over_items(plan: &Plan) -> bool {
-    plan.decide
-        .gate
-        .as_ref()
-        .is_some_and(|gate| gate.sequential == GateSequential::Betting)
+/// Whether a gate is decided in rounds over items.
+pub(crate) fn over_items(gate: &BoundGate) -> bool {
+    gate.sequential == GateSequential::Betting
 }
 
 /// Rows of the largest data set.
@@ -133,13 +128,9 @@ pub(crate) fn sizes(rows: usize) -> Vec<usize> {
     sizes
 }
 
-/// The maximum number of looks of the plan.
-pub(crate) fn most_looks(plan: &Plan) -> usize {
-    if over_items(plan) {
-        sizes(rows(&plan.layout)).len()
-    } else {
-        1
-    }
+/// The maximum number of looks of a gate.
+pub(crate) fn most_looks(layout: &Layout, gate: &BoundGate) -> usize {
+    if over_items(gate) { sizes(rows(layout)).len() } else { 1 }
 }
 
 #[cfg(test)]

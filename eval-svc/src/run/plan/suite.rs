@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use isomer_config::spelling::suggest;
 use isomer_transformations::scorable;
 
+use isomer_proto::{ProtoEnum, transform::v1::OnFingerprintChange};
+
 use crate::{
     form,
     prompts::variant::{self, PromptVariant},
@@ -80,6 +82,11 @@ fn override_settings(suite: &mut Suite, request: &RunRequest) -> Result<(), RunE
             ));
         }
         suite.seeds.clone_from(&request.seeds);
+    }
+    if let Some(on_change) = &request.on_fingerprint_change {
+        let known = OnFingerprintChange::named(on_change);
+        suite.on_fingerprint_change =
+            known.ok_or_else(|| invalid("spec.on_fingerprint_change", format!("unknown setting `{on_change}`")))?;
     }
     if let Some(temperature) = request.temperature {
         if !(0.0..=2.0).contains(&temperature) {

@@ -309,6 +309,8 @@ mod tests {
             samples_per_label: None,
             max_fraction: None,
             legacy_clustering: false,
+            sets: None,
+            leak: None,
             origin: "t:1".into(),
         };
         LoadedDataset {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use isomer_proto::transform::v1::{OnFailure, OnFingerprintChange, Sampling, TransformSpec};
+use isomer_proto::transform::v1::{OnFailure, Sampling, TransformSpec};
 
 use super::{Layout, ceiling::Ceiling};
 use crate::{run::wire, separation::Kind, work::Producer};
@@ -44,7 +44,7 @@ impl TransformPlan {
             retry_identical: Some(suite.retry_identical),
             retry_temperature: Some(suite.retry_temperature),
             guards: suite.guards.into(),
-            on_fingerprint_change: OnFingerprintChange::Report.into(),
+            on_fingerprint_change: suite.on_fingerprint_change.into(),
             prompts: planned.transformation.prompt().map(str::to_owned).into_iter().collect(),
             bypass_cache: false,
             // Draws for a whole run depend on the suite, not on the time of the run, so that a
@@ -67,6 +67,7 @@ impl TransformPlan {
                 temperature: Some(DISTRACTOR_TEMPERATURE),
                 ..Sampling::default()
             }),
+            on_fingerprint_change: layout.suite.on_fingerprint_change.into(),
             ..TransformSpec::default()
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 /// under any seed are added, by the mean over encoders.
 pub(crate) fn pick(results: &RunResults, each: usize) -> Vec<Example> {
     let mut examples = Vec::new();
-    let layout = &results.plan.layout;
+    let layout = &results.layout;
     for d in 0..layout.tables.len() {
         for t in 0..layout.transformations.len() {
             let choices = ExampleChoices::new(results, d, t);
@@ -61,7 +61,7 @@ struct ExampleChoices<'a> {
 
 impl<'a> ExampleChoices<'a> {
     fn new(run: &'a RunResults, d: usize, t: usize) -> Self {
-        let (layout, encoders) = (&run.plan.layout, &run.plan.encoders);
+        let (layout, encoders) = (&run.layout, &run.encoders);
         let (table, planned) = (&layout.tables[d], &layout.transformations[t]);
         let of_request = |request: usize| (request, layout.requests.of(planned)[request].text);
         let mut choices = Self {
@@ -116,7 +116,7 @@ impl<'a> ExampleChoices<'a> {
 
     /// Originals with their results under the first seed.
     fn drawn(&self, each: usize) -> Vec<(u32, &'a TextResult)> {
-        let digest = |text: u32| *blake3::hash(self.run.plan.layout.corpus.get(text).as_bytes()).as_bytes();
+        let digest = |text: u32| *blake3::hash(self.run.layout.corpus.get(text).as_bytes()).as_bytes();
         let by_digest = self.requests.iter();
         let mut by_digest: Vec<([u8; 32], usize, u32)> = by_digest
             .map(|(request, original)| (digest(*original), *request, *original))
@@ -133,8 +133,8 @@ impl<'a> ExampleChoices<'a> {
     }
 
     fn example(&self, seed: usize, pair: Pair, result: &TextResult, picked: Picked) -> Example {
-        let layout = &self.run.plan.layout;
-        let id = |encoder: &usize| self.run.plan.encoders.id(*encoder).to_owned();
+        let layout = &self.run.layout;
+        let id = |encoder: &usize| self.run.encoders.id(*encoder).to_owned();
         let drift = self.drift.get(&(seed, pair));
         let drift = drift.filter(|_| picked == Picked::WorstMoved || is_transformed(result));
         Example {

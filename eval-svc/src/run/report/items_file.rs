@@ -12,7 +12,7 @@ use crate::{
     run::{
         RunError,
         decide::{items::item_texts, results::RunResults},
-        plan::{Layout, Plan, Variant, table::Table},
+        plan::{Layout, Variant, table::Table},
         score::ScoreEntry,
         transform::pairs::texts_of,
         units::UnitStore,
@@ -37,11 +37,11 @@ pub(crate) fn file(results: &RunResults, units: &UnitStore, report: &Report) -> 
     };
     items.scores = scores;
     let mut texts = Texts::default();
-    items.datasets = (0..results.plan.layout.tables.len())
+    items.datasets = (0..results.layout.tables.len())
         .map(|table| dataset(results, table, &mut texts))
         .collect();
     if let Some(ratings) = &results.ratings {
-        let number = |text: u32| texts.number(&results.plan.layout, text);
+        let number = |text: u32| texts.number(&results.layout, text);
         items.judged = ratings::judged_rewrites(results, ratings, number);
     }
     items.texts = texts.all;
@@ -80,7 +80,7 @@ fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, RunError> {
 /// The items of every score; `None` if they are larger than the maximum size.
 fn scores(results: &RunResults, units: &UnitStore, most: usize) -> Result<Option<Vec<ItemsOfScore>>, RunError> {
     let (mut all, mut bytes) = (Vec::with_capacity(results.scores.len()), 0);
-    let Plan { layout, encoders, .. } = &results.plan;
+    let RunResults { layout, encoders, .. } = results;
     for scored in &results.scores {
         let one = ItemsOfScore {
             encoder: encoders.id(scored.encoder).to_owned(),
@@ -102,7 +102,7 @@ fn scores(results: &RunResults, units: &UnitStore, most: usize) -> Result<Option
 }
 
 fn lists(results: &RunResults, units: &UnitStore, scored: &ScoreEntry) -> Option<crate::task::ResultLists> {
-    let task = results.plan.layout.tables[scored.table].dataset.task();
+    let task = results.layout.tables[scored.table].dataset.task();
     (task == crate::task::TaskType::Retrieval)
         .then(|| units.lists(&scored.unit))
         .flatten()
@@ -125,7 +125,7 @@ impl Texts {
 }
 
 fn dataset(results: &RunResults, position: usize, texts: &mut Texts) -> ItemsOfDataset {
-    let layout = &results.plan.layout;
+    let layout = &results.layout;
     let table: &Table = &layout.tables[position];
     let items = table.dataset.item_texts();
     let of_variant = |one: Variant| {

@@ -8,7 +8,10 @@ pub(super) mod ratings;
 pub(super) mod scale;
 pub(super) mod truncation;
 
-use isomer_proto::{ProtoEnum, transform::v1::Measures};
+use isomer_proto::{
+    ProtoEnum,
+    transform::v1::{Measures, OnFingerprintChange},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -25,7 +28,7 @@ use crate::{
     run::{
         RunRecord,
         decide::{items::ItemEvidence, results::RunResults},
-        plan::{Encoders, Layout, Plan, Variant, encoders::EncoderVariant, table::Table},
+        plan::{Encoders, Layout, Variant, encoders::EncoderVariant, table::Table},
         score::ScoreEntry,
         separate,
         transform::{
@@ -45,8 +48,12 @@ pub(crate) fn build_report(
     durations: BTreeMap<String, f64>,
     examples: usize,
 ) -> Report {
-    let RunResults { plan, text_results, .. } = results;
-    let Plan { layout, encoders, .. } = plan;
+    let RunResults {
+        layout,
+        encoders,
+        text_results,
+        ..
+    } = results;
     let scores = results.scores.as_slice();
     let items = ItemEvidence::new(results, units);
     let finished = Timestamp::now();
@@ -61,14 +68,18 @@ pub(crate) fn build_report(
             finished,
             seconds: finished.duration_since(started).as_secs_f64(),
         },
-        suite: suite(plan),
-        encoders: encoder_infos(plan, scores, units),
+        suite: suite(results),
+        encoders: encoder_infos(results, units),
         generators: text_results
             .generators
             .iter()
             .map(|(id, digest)| GeneratorInfo {
                 id: id.clone(),
                 digest: digest.clone(),
+                versions: match layout.suite.on_fingerprint_change {
+                    OnFingerprintChange::Ignore => BTreeMap::new(),
+                    _ => text_results.versions(id),
+                },
             })
             .collect(),
         datasets: layout
@@ -116,14 +127,15 @@ pub(crate) fn build_report(
     report
 }
 
-fn suite(plan: &Plan) -> SuiteInfo {
-    let (suite, transformations) = (&plan.layout.suite, &plan.layout.transformations);
+fn suite(results: &RunResults) -> SuiteInfo {
+    let RunResults { layout, manifest, .. } = results;
+    let suite = &layout.suite;
     SuiteInfo {
         name: suite.name.clone(),
         description: suite.description.clone(),
-        digest: plan.suite_digest.clone(),
+        digest: manifest.suite_digest.clone(),
         seeds: suite.seeds.clone(),
-        generator: plan.transform.generator.clone(),
+        generator: manifest.generator.clone(),
         temperature: suite.temperature,
         top_p: suite.top_p,
         top_k: suite.top_k,
@@ -133,7 +145,8 @@ fn suite(plan: &Plan) -> SuiteInfo {
         guards: suite.guards.name().to_owned(),
         on_failure: suite.on_failure.name().to_owned(),
         metrics: suite.profile.stamp().to_owned(),
-        transformations: transformations
+        transformations: layout
+            .transformations
             .iter()
             .map(|planned| TransformationInfo {
                 label: planned.label.clone(),
@@ -149,21 +162,26 @@ fn suite(plan: &Plan) -> SuiteInfo {
 
 /// Mean share of the first documents that a variant has in common with its encoder, on the
 /// original queries of each data set of retrieval; absent without one.
-fn overlap(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, encoder: usize) -> Option<f64> {
+fn overlap(results: &RunResults, units: &UnitStore, encoder: usize) -> Option<f64> {
     let lists = |encoder: usize, table: usize| {
         let own = |one: &&ScoreEntry| (one.encoder, one.table, one.variant) == (encoder, table, Variant::Original);
-        units.lists(&scores.iter().find(own)?.unit)
+        units.lists(&results.scores.iter().find(own)?.unit)
     };
     let of_table = |table: usize| {
-        let (full, form) = (lists(plan.encoders.served(encoder), table), lists(encoder, table));
+        let (full, form) = (lists(results.encoders.served(encoder), table), lists(encoder, table));
         let (shares, _, _) = overlaps(&[full.as_ref()], &[form.as_ref()], GATE_K, PERSISTENCE).ok()?;
         mean(&shares)
     };
-    mean(&(0..plan.layout.tables.len()).filter_map(of_table).collect::<Vec<f64>>())
+    mean(
+        &(0..results.layout.tables.len())
+            .filter_map(of_table)
+            .collect::<Vec<f64>>(),
+    )
 }
 
-fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usize) -> Option<VariantInfo> {
-    let planned = &plan.encoders[position];
+fn variant(results: &RunResults, units: &UnitStore, position: usize) -> Option<VariantInfo> {
+    let encoders = &results.encoders;
+    let planned = &encoders[position];
     let dimensions = planned.encoder.dimensions;
     let (form, prompts, bytes) = match &planned.variant {
         EncoderVariant::Plain => return None,
@@ -177,22 +195,23 @@ fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usiz
         EncoderVariant::Prompts(variant) => (None, Some(variant.name.clone()), dimensions.saturating_mul(4)),
     };
     Some(VariantInfo {
-        encoder: plan.encoders.id(plan.encoders.served(position)).to_owned(),
+        encoder: encoders.id(encoders.served(position)).to_owned(),
         form,
         prompts,
         bytes,
-        overlap: overlap(plan, scores, units, position),
+        overlap: overlap(results, units, position),
     })
 }
 
-fn encoder_infos(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<EncoderInfo> {
-    plan.encoders
+fn encoder_infos(results: &RunResults, units: &UnitStore) -> Vec<EncoderInfo> {
+    results
+        .encoders
         .iter()
         .enumerate()
         .map(|(position, planned)| {
             let encoder = &planned.encoder;
             let space = encoder.vector_space.clone().unwrap_or_default();
-            let (prompts, unused_prompts) = prompt_uses(&plan.layout, &plan.encoders, position);
+            let (prompts, unused_prompts) = prompt_uses(&results.layout, &results.encoders, position);
             EncoderInfo {
                 id: encoder.id.clone(),
                 revision: encoder.revision.clone(),
@@ -206,8 +225,8 @@ fn encoder_infos(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<E
                 prompt: space.prompt,
                 prompts,
                 unused_prompts,
-                baseline: plan.decide.baseline == Some(position),
-                variant: variant(plan, scores, units, position),
+                baseline: results.manifest.baseline == Some(position),
+                variant: variant(results, units, position),
             }
         })
         .collect()

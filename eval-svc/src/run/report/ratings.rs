@@ -20,7 +20,7 @@ use crate::{
 
 /// The judge's ratings, and the drift of the rated texts under each encoder.
 pub(crate) fn report(results: &RunResults, ratings: &Ratings) -> JudgeReport {
-    let (layout, encoders, judge) = (&results.plan.layout, &results.plan.encoders, &ratings.judge);
+    let (layout, encoders, judge) = (&results.layout, &results.encoders, &ratings.judge);
     let scales = &judge.judging.scales;
     let probes = ratings.probe_results();
     let mut report = JudgeReport {
@@ -44,6 +44,7 @@ pub(crate) fn report(results: &RunResults, ratings: &Ratings) -> JudgeReport {
             })
             .collect(),
         own_texts: own_texts(judge, &results.text_results),
+        versions: ratings.versions.clone(),
         accept: Some(judge.judging.accept),
         inseparable: inseparable(&probes),
         probes,
@@ -183,7 +184,7 @@ pub(crate) fn judged_rewrites(
     ratings: &Ratings,
     mut number: impl FnMut(u32) -> u32,
 ) -> Vec<JudgedRewrite> {
-    let (layout, encoders) = (&results.plan.layout, &results.plan.encoders);
+    let (layout, encoders) = (&results.layout, &results.encoders);
     let mut drifts: HashMap<(usize, Pair), BTreeMap<usize, Vec<f64>>> = HashMap::new();
     for ((encoder, _, transformation, _), pairs) in pair_drifts(results) {
         for (pair, drift) in pairs {
@@ -227,7 +228,7 @@ type PairDrifts = HashMap<(usize, usize, usize, usize), HashMap<Pair, f64>>;
 fn pair_drifts(results: &RunResults) -> PairDrifts {
     let one = |one: &DriftEntry| {
         let variant = Variant::transformed(one.transformation, one.seed);
-        let pairs = pairs_of(&results.plan.layout, &results.text_results, one.table, variant);
+        let pairs = pairs_of(&results.layout, &results.text_results, one.table, variant);
         let drift = pairs.into_iter().zip(&one.drift);
         let drift = drift.filter_map(|(pair, drift)| Some((pair, f64::from((*drift)?))));
         ((one.encoder, one.table, one.transformation, one.seed), drift.collect())

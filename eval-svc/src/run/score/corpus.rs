@@ -194,11 +194,7 @@ async fn search(
         for (place, fact) in facts[begin..].iter_mut().zip(found.facts) {
             *place = Some(fact);
         }
-        progress.count(|counters| {
-            counters.texts_encoded += found.encoded;
-            counters.tokens_encoded = counters.tokens_encoded.saturating_add(found.usage.tokens);
-            counters.cost_nano_usd = counters.cost_nano_usd.saturating_add(found.usage.cost_nano_usd);
-        });
+        progress.encoded(found.encoded, &found.usage);
         meter.add(documents, documents.saturating_sub(found.encoded), Instant::now());
         progress.report(meter);
         let hits = found.hits;

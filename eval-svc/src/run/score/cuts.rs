@@ -144,7 +144,11 @@ mod tests {
             varied: [Some(true), None].into_iter().collect(),
             fixed: CutCount::default(),
             zero: Some(1),
-            shared: Some(SharedVectors { texts: 2, shared: 1 }),
+            shared: Some(SharedVectors {
+                texts: 2,
+                shared: 2,
+                example: Some([0, 1]),
+            }),
         };
         store.put_cuts(&key("a"), cuts).unwrap();
         assert_eq!(store.cuts(&key("a")), Some(cuts));

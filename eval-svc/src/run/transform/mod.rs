@@ -61,6 +61,16 @@ pub(crate) struct TextResult {
     pub measures: Option<Measures>,
     /// The target language of a translation.
     pub target: Option<Box<str>>,
+    /// The version of the model that wrote it, by its number; absent if no text was made or the
+    /// generator names none.
+    version: Option<usize>,
+}
+
+/// A version of a generator's model, as its server names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ModelVersion {
+    generator: String,
+    fingerprint: String,
 }
 
 /// The results of all texts.
@@ -70,6 +80,7 @@ pub(crate) struct TextResults {
     results: Vec<Vec<Vec<Option<TextResult>>>>,
     /// Generators that were used: id, and digest of the weights if known.
     pub generators: BTreeMap<String, String>,
+    versions: Vec<ModelVersion>,
 }
 
 impl TextResults {
@@ -83,6 +94,7 @@ impl TextResults {
                 .map(|planned| vec![requests(planned); layout.suite.seeds.len()])
                 .collect(),
             generators: BTreeMap::new(),
+            versions: Vec::new(),
         }
     }
 
@@ -114,6 +126,7 @@ impl TextResults {
             }
         }
         all.generators = from.generators;
+        all.versions = from.versions;
         all
     }
 
@@ -130,6 +143,35 @@ impl TextResults {
             self.generators
                 .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
         }
+    }
+
+    /// The number of the version that wrote a text.
+    fn version(&mut self, result: &TransformResult) -> Option<usize> {
+        let fingerprint = &result.calls.last()?.fingerprint;
+        if fingerprint.is_empty() || gives_no_text(result) {
+            return None;
+        }
+        let version = ModelVersion {
+            generator: result.provenance.as_ref()?.generator_id.clone(),
+            fingerprint: fingerprint.clone(),
+        };
+        let known = self.versions.iter().position(|known| *known == version);
+        Some(known.unwrap_or_else(|| {
+            self.versions.push(version);
+            self.versions.len() - 1
+        }))
+    }
+
+    /// Number of texts that each version of a generator's model wrote.
+    pub(crate) fn versions(&self, generator: &str) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for result in self.results.iter().flatten().flatten().flatten() {
+            let version = result.version.and_then(|number| self.versions.get(number));
+            if let Some(version) = version.filter(|version| version.generator == generator) {
+                *counts.entry(version.fingerprint.clone()).or_default() += 1;
+            }
+        }
+        counts
     }
 
     /// The result of a request.
@@ -228,13 +270,17 @@ async fn generate(
         let planned = &transformations[own.transformation];
         for (request, result) in own.requests.iter().copied().zip(results) {
             text_results.note_generator(&result);
-            let target = target(planned, &result);
+            let (target, version) = (target(planned, &result), text_results.version(&result));
             let mut result = record(&mut corpus.lock(), texts[pass][request].text, result);
             // A dose decides how much of a text changes, and a draw may change nothing.
             if planned.axis == Axis::Noise && result.outcome == Outcome::Ok {
                 result.change = Change::Changed;
             }
-            text_results.results[own.transformation][own.seed][request] = Some(TextResult { target, ..result });
+            text_results.results[own.transformation][own.seed][request] = Some(TextResult {
+                target,
+                version,
+                ..result
+            });
         }
         Ok(())
     };
@@ -321,5 +367,6 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> TextRe
         undecided_guards: guards(&result.guards_untold),
         measures: result.measures,
         target: None,
+        version: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Sends the requests of a run to the workers of a fleet.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use futures::{
@@ -70,6 +70,8 @@ pub(crate) struct FleetEngine {
     run: Option<Claimant>,
     /// The tenant that the requests are for.
     tenant: Tenant,
+    /// Observed versions of encoders that do not report their settings, by id.
+    versions: Arc<BTreeMap<String, String>>,
 }
 
 impl FleetEngine {
@@ -84,6 +86,7 @@ impl FleetEngine {
             writing: Arc::new(Semaphore::new(SHARDS_WRITTEN)),
             run: None,
             tenant: Tenant::default(),
+            versions: Arc::default(),
         }
     }
 
@@ -124,7 +127,13 @@ impl FleetEngine {
                 self.dispatcher.put_input(documents, &content).await?;
                 self.dispatcher.put_input(*queries, vectors).await?;
                 let request = ShardUnit::new(wanted, documents.bytes(), queries.bytes());
-                unit(lane.clone(), ScoreWork::Shard(request), &self.tenant)
+                let depends = self.version(&wanted.encoder);
+                unit(
+                    lane.clone(),
+                    depends.as_slice(),
+                    ScoreWork::Shard(request),
+                    &self.tenant,
+                )
             };
             match self.dispatcher.request_for(self.run.as_ref(), unit).await {
                 // The input was damaged, or a shared file system does not show it yet.
@@ -132,6 +141,11 @@ impl FleetEngine {
                 answer => return answer,
             }
         }
+    }
+
+    /// The observed version of an encoder, on which its answers depend.
+    fn version(&self, encoder: &Encoder) -> Option<&str> {
+        self.versions.get(&encoder.id).map(String::as_str)
     }
 
     /// A worker's answer to vectors to score.
@@ -154,7 +168,7 @@ impl FleetEngine {
                     profile: task.profile.name().to_owned(),
                     similarity: similarity.unwrap_or_default() as u32,
                 };
-                (unit(lane.clone(), ScoreWork::Vectors(request), &self.tenant), rows)
+                (unit(lane.clone(), &[], ScoreWork::Vectors(request), &self.tenant), rows)
             };
             match self.dispatcher.request_for(self.run.as_ref(), unit).await {
                 // As in `searched`; or another run had the same score and removed its vectors.
@@ -197,13 +211,13 @@ pub(super) fn encode_unit(
     Unit::new(lane, depends, unit.encode_to_vec().into())
 }
 
-/// A unit of the lane `score`.
-fn unit(lane: Lane, work: ScoreWork, tenant: &Tenant) -> Unit {
+/// A unit of the lane `score`; `depends` as in [`Unit::new`].
+fn unit(lane: Lane, depends: &[&str], work: ScoreWork, tenant: &Tenant) -> Unit {
     let request = ScoreUnit {
         work: Some(work),
         tenant: ForTenant::of(tenant),
     };
-    Unit::new(lane, &[], request.encode_to_vec().into())
+    Unit::new(lane, depends, request.encode_to_vec().into())
 }
 
 pub(super) fn unreadable(error: &prost::DecodeError) -> Fault {
@@ -222,6 +236,13 @@ impl WorkEngine for FleetEngine {
         Arc::new(Self {
             own: self.own.of_tenant(tenant),
             tenant: tenant.clone(),
+            ..self.clone()
+        })
+    }
+
+    fn for_versions(&self, versions: &Arc<BTreeMap<String, String>>) -> Arc<dyn WorkEngine> {
+        Arc::new(Self {
+            versions: Arc::clone(versions),
             ..self.clone()
         })
     }
@@ -341,7 +362,7 @@ impl WorkEngine for FleetEngine {
     fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>> {
         let space = encoder.vector_space.clone().unwrap_or_default();
         let lane = encoder_lane(Kind::Encode, &encoder.id, &space, &self.class);
-        let unit = encode_unit(lane, &[], space, request, &self.tenant);
+        let unit = encode_unit(lane, self.version(encoder).as_slice(), space, request, &self.tenant);
         let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
         async move {
             let found = dispatcher.request_for(run.as_ref(), unit).await?;

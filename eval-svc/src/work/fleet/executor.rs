@@ -9,7 +9,7 @@ use isomer_fleet::{Address, Executor, Kind, UnitOutput, input_name};
 use isomer_proto::{
     common::v1::Provenance,
     encoder::v1::Encoder,
-    transform::v1::{Check, MissingReason, TransformResult, transform_stream_response::Event},
+    transform::v1::{Check, MissingReason, OnFingerprintChange, TransformResult, transform_stream_response::Event},
 };
 use isomer_retention::{Digest, Holder};
 use isomer_service_kit::Fault;
@@ -78,6 +78,8 @@ impl ServiceExecutor {
         dispatch: Option<Uuid>,
     ) -> Result<UnitOutput, Fault> {
         let asked = unit.items.len();
+        // Another run must learn the version that is current then.
+        let is_lasting = unit.spec.on_fingerprint_change() != OnFingerprintChange::Regenerate;
         let services = self.services_for(unit.tenant).held_by(&holder);
         let mut events = services.transform_for(dispatch, unit.spec, unit.items);
         let mut results: Vec<Option<TransformResult>> = vec![None; asked];
@@ -106,7 +108,7 @@ impl ServiceExecutor {
             Fault::internal("the transform service ended its answer before every text had an outcome")
         })?;
         let failed = |result: &TransformResult| result.failed_checks.contains(&Check::GeneratorError.into());
-        let cacheable = !results.iter().any(failed);
+        let cacheable = is_lasting && !results.iter().any(failed);
         let answer = TransformAnswer { results, usage };
         Ok(executed(&answer, cacheable))
     }
@@ -135,9 +137,10 @@ impl ServiceExecutor {
 
     async fn judge(&self, holder: Holder, unit: JudgeUnit, dispatch: Option<Uuid>) -> Result<UnitOutput, Fault> {
         let attempts = unit.request.max_attempts.unwrap_or(1);
+        let is_lasting = unit.request.on_fingerprint_change() != OnFingerprintChange::Regenerate;
         let services = self.services_for(unit.tenant).held_by(&holder);
         let answer = services.judge_for(dispatch, unit.request).await?;
-        let mut cacheable = true;
+        let mut cacheable = is_lasting;
         for rating in &answer.ratings {
             check_producer(&unit.expected, rating.provenance.as_ref())?;
             cacheable &= rating.score.is_some() || rating.unreadable >= attempts;

@@ -36,6 +36,8 @@ pub struct StubJudge {
     pub probe: Arc<Mutex<Option<fn(ProbeKind) -> f64>>>,
     /// Rates a pair of the run, original and transformed; absent: by letters.
     pub rater: Arc<Mutex<Option<fn(&str, &str) -> f64>>>,
+    /// The version of the model that rates a pair, by its transformed text.
+    pub version: Arc<Mutex<Option<fn(&str) -> &'static str>>>,
     /// Whether it fails, starting with the first pair that is not a trial.
     pub fails: Arc<Mutex<bool>>,
     known: Arc<Mutex<HashSet<String>>>,
@@ -101,6 +103,10 @@ impl StubJudge {
                 None => rating(scale, &pair.transformed),
             };
             let score = score.filter(|_| !fails);
+            let version = self.version.lock().map_or("", |version| version(&pair.transformed));
+            if !version.is_empty() && !request.bypass_cache {
+                *summary.fingerprints.entry(version.to_owned()).or_default() += 1;
+            }
             if request.bypass_cache {
                 self.trials.fetch_add(1, Ordering::SeqCst);
             } else {
@@ -138,6 +144,7 @@ impl StubJudge {
                     cache_hit,
                     ..Provenance::default()
                 }),
+                fingerprint: version.to_owned(),
             });
         }
         // In reverse order: the index identifies the pair.

@@ -9,9 +9,10 @@ use super::{Harness, STS};
 pub fn suite(harness: &Harness, datasets: usize, gate: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
-    // Five pairs are too few to beat chance, and the stub's summaries have the same beginning.
-    // These limits are last if possible, so that the lines of a test's own text keep their numbers.
-    let limits = "max_at_chance = 1.0\nmax_same_rewrites = 1.0\n";
+    // Five pairs are too few to decide on or to beat chance, and the stub's summaries have the same
+    // beginning. These limits are last if possible, so that the lines of a test's own text keep
+    // their numbers.
+    let limits = "max_at_chance = 1.0\nmin_items = 1\nmax_same_rewrites = 1.0\n";
     let gate = match (gate.contains("[gate]\n"), gate.find("[[gate.rule]]")) {
         (true, Some(rules)) => format!("{}\n{limits}{}", &gate[..rules], &gate[rules..]),
         (true, None) => format!("{gate}\n{limits}"),

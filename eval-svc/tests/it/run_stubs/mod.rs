@@ -24,10 +24,10 @@ use isomer_proto::{
         run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
     },
     transform::v1::{
-        Axis, Check, EstimateRequest, EstimateResponse, GenerationEstimate, Guard, JudgeRequest, JudgeResponse,
-        ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TextItem, TransformRequest,
-        TransformResponse, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
-        TransformStreamResponse, TransformSummary, TransformationInfo,
+        Axis, Check, EstimateRequest, EstimateResponse, GenerationEstimate, GeneratorCall, Guard, JudgeRequest,
+        JudgeResponse, ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TextItem,
+        TransformRequest, TransformResponse, TransformResult, TransformSpec, TransformStreamEnd,
+        TransformStreamRequest, TransformStreamResponse, TransformSummary, TransformationInfo,
         transform_service_server::{TransformService, TransformServiceServer},
         transform_stream_response,
         transformation::Kind,
@@ -72,6 +72,8 @@ pub struct StubTransform {
     pub down: Arc<Mutex<Option<Fault>>>,
     /// Whether every text ends in a generator error.
     pub silent: Arc<Mutex<bool>>,
+    /// The version of the model that writes a text, by the original.
+    pub version: Arc<Mutex<Option<fn(&str) -> &'static str>>>,
     /// Whether a meaning guard fires on every text.
     pub guarded: Arc<Mutex<bool>>,
     /// Generates the texts instead of the stub's own rules.
@@ -406,6 +408,12 @@ impl TransformService for StubTransform {
                     result.outcome = Outcome::KeptOriginal.into();
                     result.failed_checks = vec![Check::GeneratorError.into()];
                     result.error = "connection refused".to_owned();
+                }
+                if needs_generator && let Some(version) = *stub.version.lock() {
+                    result.calls = vec![GeneratorCall {
+                        fingerprint: version(&item.text).to_owned(),
+                        ..GeneratorCall::default()
+                    }];
                 }
                 result.index = index as u32;
                 result.provenance = Some(Provenance {

@@ -54,7 +54,7 @@ pub async fn lists(side: Side<'_>, texts: &[&str], settings: Settings) -> Result
     let chunked = mark.chunking()? != Chunking::Whole;
     let mut vectors = Vec::with_capacity(texts.len());
     for batch in texts.chunks(BATCH) {
-        vectors.extend(side.encoder.encode(batch).await?.vectors);
+        vectors.extend(side.encoder.encode(batch).await?.complete()?.vectors);
     }
     let (store_mark, in_flight) = (&mark, settings.in_flight.max(1));
     let found: Vec<(Vec<Hit>, Duration)> = stream::iter(&vectors)

@@ -13,8 +13,8 @@ use isomer_index::{
 use isomer_stubs::encoder::StubEncoder;
 
 use crate::support::{
-    UNKNOWN, all, encoder, encoder_with, fill, open, payload, rows, settings, source, sparse_of, stub, tokens_of,
-    vector_of, write,
+    REFUSED, UNKNOWN, all, encoder, encoder_with, fill, open, payload, rows, settings, source, sparse_of, stub,
+    tokens_of, vector_of, write,
 };
 
 const EVERYTHING: verify::Settings = verify::Settings {
@@ -334,6 +334,79 @@ async fn a_folder_of_parquet_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
     Box::pin(hold(folder.path().join("whole").to_str().unwrap())).await;
     Box::pin(chunks(folder.path().join("chunks").to_str().unwrap())).await;
+}
+
+#[tokio::test]
+async fn a_text_that_the_encoder_refuses_leaves_out_its_document_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = (folder.path().join("docs.jsonl"), folder.path().join("index"));
+    let address = address.to_str().unwrap();
+    let (mut documents, stub) = (rows(40), stub("w1"));
+    let refuse = |text: &str| format!("{text} {REFUSED}");
+    for row in [5, 6, 17] {
+        documents[row].1 = refuse(&documents[row].1);
+    }
+    write(&path, &documents);
+    let counts = fill(&path, address, &stub, &settings()).await.unwrap().counts;
+    assert_eq!((counts.documents, counts.written, counts.failed), (40, 37, 3));
+    let mut failed: Vec<&str> = counts.failures.iter().map(|one| one.key.as_str()).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, ["k17", "k5", "k6"]);
+    assert!(counts.failures.iter().all(|one| one.reason.contains("cannot read")));
+    assert_eq!(all(address).await.len(), 37);
+    let report = check(&path, address, &stub).await.unwrap();
+    assert!(!report.is_sound(), "{report:?}");
+    assert_eq!(report.source.unwrap().missing.rows, 3);
+
+    // The next run asks for these texts alone. A row of a text that was replaced does not stay.
+    documents[7].1 = refuse("another");
+    write(&path, &documents);
+    stub.forget();
+    let counts = fill(&path, address, &stub, &settings()).await.unwrap().counts;
+    assert_eq!((counts.written, counts.unchanged, counts.failed), (0, 36, 4));
+    assert!(stub.texts().iter().all(|text| text.contains(REFUSED)));
+    assert!(!all(address).await.iter().any(|row| row.key == "k7"));
+}
+
+#[tokio::test]
+async fn a_document_with_a_refused_piece_is_left_out_completely() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = (folder.path().join("docs.jsonl"), folder.path().join("index"));
+    let address = address.to_str().unwrap();
+    let (mut documents, stub) = (rows(5), stub("w1"));
+    let settings = Settings {
+        chunking: Chunking::Sentences(Window { size: 1, overlap: 0 }),
+        ..settings()
+    };
+    write(&path, &documents);
+    fill(&path, address, &stub, &settings).await.unwrap();
+    documents[2].1.push_str(&format!(" And {REFUSED}."));
+    write(&path, &documents);
+    let counts = fill(&path, address, &stub, &settings).await.unwrap().counts;
+    assert_eq!((counts.written, counts.failed), (0, 1));
+    assert!(!all(address).await.iter().any(|row| row.document == "k2"));
+}
+
+#[tokio::test]
+async fn an_encoder_that_refuses_everything_stops_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = (folder.path().join("docs.jsonl"), folder.path().join("index"));
+    let address = address.to_str().unwrap();
+    let mut documents = rows(300);
+    documents.iter_mut().for_each(|row| row.1.push_str(REFUSED));
+    write(&path, &documents);
+    let stub = stub("w1");
+    let large = Settings {
+        batch: 50,
+        in_flight: 1,
+        ..settings()
+    };
+    let stopped = fill(&path, address, &stub, &large).await.unwrap_err();
+    assert!(matches!(stopped, IndexError::Encoder(_)), "{stopped}");
+    assert_eq!(stub.calls().len(), 1 + 2 + 4 + 8);
+    // Small batches do not show that every text is refused.
+    let stopped = fill(&path, address, &stub, &settings()).await.unwrap_err();
+    assert!(matches!(stopped, IndexError::TooManyFailed { .. }), "{stopped}");
 }
 
 #[tokio::test]

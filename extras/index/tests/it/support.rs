@@ -18,6 +18,7 @@ use isomer_proto::{
         encode_request::Prompt,
     },
 };
+use isomer_service_kit::Fault;
 use isomer_stubs::encoder::{StubEncoder, answer, texts};
 use serde_json::{Map, Value};
 
@@ -25,6 +26,9 @@ pub(crate) const DIMENSIONS: usize = 8;
 
 /// A word that the encoder does not know.
 pub(crate) const UNKNOWN: &str = "qzxv";
+
+/// A word in a text because of which the encoder refuses a whole request.
+pub(crate) const REFUSED: &str = "xkcq";
 
 /// The vector of a text in the space of some weights: zero for the unknown word alone, and no two
 /// other texts share one.
@@ -86,6 +90,9 @@ pub(crate) fn stub_in(weights: &'static str, complete: fn(VectorSpace) -> Vector
     StubEncoder::of([description])
         .on_encode(move |request| async move {
             let request = request.into_inner();
+            if texts(&request).any(|text| text.contains(REFUSED)) {
+                return Err(Fault::invalid("inputs", "has a text that this model cannot read").into());
+            }
             let prompt = prompt_of(&request);
             let mut answered = answer(texts(&request).map(|text| vector_of(weights, &prompt, text)), 4);
             let space = VectorSpace {

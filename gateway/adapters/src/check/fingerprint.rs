@@ -8,6 +8,8 @@ use super::numbers::{Vectors, cosine};
 /// hardware, even in 16 bits. Weights that were trained a little further, or quantised to 8 bits,
 /// give less than 0.999.
 const SAME: f64 = 0.9995;
+/// The same for two servers that report the same weights and settings and compute in 32-bit floats.
+const SAME_IN_F32: f64 = 1.0 - 1e-5;
 
 /// The vectors of a few fixed texts. It serialises to JSON, so that it can be stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,15 +35,27 @@ impl Fingerprint {
     /// # Errors
     /// A description of the difference.
     pub fn agrees(&self, other: &Self) -> Result<(), String> {
+        self.agrees_within(other, SAME)
+    }
+
+    /// The same for servers that report the same weights and settings and compute in 32-bit floats.
+    ///
+    /// # Errors
+    /// A description of the difference.
+    pub fn agrees_in_f32(&self, other: &Self) -> Result<(), String> {
+        self.agrees_within(other, SAME_IN_F32)
+    }
+
+    fn agrees_within(&self, other: &Self, same: f64) -> Result<(), String> {
         let columns = |fingerprint: &Self| fingerprint.vectors.first().map_or(0, Vec::len);
         if self.vectors.len() != other.vectors.len() || columns(self) != columns(other) {
             return Err(format!("{} dimensions, not {}", columns(other), columns(self)));
         }
         let pairs = self.vectors.iter().zip(&other.vectors);
         let least = pairs.clone().map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
-        if least < SAME {
+        if least < same {
             return Err(format!(
-                "the vectors of fixed texts have cosines down to {least:.5} with what they were"
+                "the vectors of fixed texts have cosines down to {least:.6} with what they were"
             ));
         }
         let ratio = pairs

@@ -91,6 +91,11 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether scores can be the logits of the model. They are from 0 to 1 otherwise.
+    fn gives_logits(&self) -> bool {
+        false
+    }
+
     /// Whether the server is healthy.
     async fn healthy(&self) -> Result<(), Fault>;
 }
@@ -129,6 +134,8 @@ pub(crate) struct RerankOrder<'a> {
     pub(crate) query: &'a str,
     pub(crate) documents: &'a [String],
     pub(crate) top_n: Option<u32>,
+    /// Whether scores are logits, and not from 0 to 1.
+    pub(crate) logits: bool,
 }
 
 /// Indices of documents with their scores, and the usage.

@@ -2,13 +2,13 @@
 
 use isomer_proto::{
     common::v1::Usage,
-    encoder::v1::{RerankRequest, RerankResponse, rerank_response},
+    encoder::v1::{Activation, RerankRequest, RerankResponse, rerank_response},
 };
-use isomer_service_kit::{Fault, telemetry::gen_ai::Operation};
+use isomer_service_kit::{Fault, choice, telemetry::gen_ai::Operation};
 
 use isomer_usage::sum;
 
-use super::{Facts, Foreign, RerankOrder, number};
+use super::{Facts, Foreign, RerankOrder, number, unserved};
 use crate::{estimate, limits::Deadline, rest::bad_answer};
 
 impl Foreign {
@@ -25,6 +25,7 @@ impl Foreign {
             documents,
             top_n,
             label,
+            activation,
             ..
         } = request;
         if documents.is_empty() {
@@ -34,6 +35,13 @@ impl Foreign {
             return Err(
                 Fault::invalid("label", format!("`{model}` has one score, without a name")).hint("leave it out"),
             );
+        }
+        let logits = choice("activation", activation)? == Some(Activation::Identity);
+        if logits && !self.protocol.gives_logits() {
+            let fault = unserved(self.protocol.abilities().kind, "gives no logits");
+            return Err(fault
+                .field("activation")
+                .hint("leave it out: its scores are from 0 to 1"));
         }
         let batches = self.batches(self.protocol.abilities().most_documents, facts);
         let in_pieces = self.protocol.rerank_in_pieces();
@@ -60,6 +68,7 @@ impl Foreign {
                 documents: &documents[range.clone()],
                 // The best documents of one part may not be among the best of all.
                 top_n: top_n.filter(|_| !several),
+                logits,
             };
             let estimate = estimate::usage(&sizes[range.clone()]);
             async move {

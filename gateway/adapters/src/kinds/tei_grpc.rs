@@ -151,6 +151,7 @@ impl Protocol for TeiGrpc {
             query: order.query.to_owned(),
             texts: order.documents.to_vec(),
             truncate: true,
+            raw_scores: order.logits,
             ..RerankRequest::default()
         };
         let limit = AnswerLimit::scores(order.documents.len());
@@ -166,6 +167,10 @@ impl Protocol for TeiGrpc {
     }
 
     fn rerank_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn gives_logits(&self) -> bool {
         true
     }
 

@@ -201,7 +201,7 @@ impl Protocol for TeiHttp {
             query: order.query,
             texts: order.documents,
             truncate: true,
-            raw_scores: false,
+            raw_scores: order.logits,
             return_text: false,
         };
         let limit = AnswerLimit::scores(order.documents.len());
@@ -213,6 +213,10 @@ impl Protocol for TeiHttp {
     }
 
     fn rerank_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn gives_logits(&self) -> bool {
         true
     }
 

@@ -3,7 +3,7 @@
 use isomer_adapters::kinds;
 use isomer_proto::{
     ProtoEnum,
-    encoder::v1::{CountTokensRequest, RerankRequest},
+    encoder::v1::{Activation, CountTokensRequest, RerankRequest},
     gateway::v1::ProviderKind,
 };
 
@@ -30,6 +30,18 @@ async fn a_call_that_a_protocol_lacks_is_refused_before_the_server_is_asked() {
             documents: vec!["b".to_owned()],
             ..RerankRequest::default()
         };
+        let logits = RerankRequest {
+            activation: Activation::Identity.into(),
+            ..ranked.clone()
+        };
+        let fault = backend.rerank(logits, None).await.unwrap_err();
+        let gives_logits = matches!(kind.value, ProviderKind::TeiHttp | ProviderKind::TeiGrpc);
+        assert_eq!(
+            fault.reason != "NOT_IN_PROTOCOL",
+            gives_logits,
+            "{}",
+            kind.value.dashed()
+        );
         let outcomes = [
             ("counts tokens", backend.count_tokens(counted, None).await.unwrap_err()),
             ("reranks", backend.rerank(ranked, None).await.unwrap_err()),

@@ -3,7 +3,8 @@
 use isomer_adapters::check::{CheckOptions, check};
 use isomer_proto::{
     encoder::v1::{
-        Capability, CountTokensRequest, DetokenizeRequest, EncodeRequest, RerankRequest, TokenizeRequest, Truncation,
+        Activation, Capability, CountTokensRequest, DetokenizeRequest, EncodeRequest, RerankRequest, TokenizeRequest,
+        Truncation,
     },
     gateway::v1::ProviderKind,
 };
@@ -179,6 +180,14 @@ async fn tei_ranks_in_pieces_and_the_best_of_all_come_first() {
     let first =
         json!({"query": "which", "texts": ["aa", "a"], "truncate": true, "raw_scores": false, "return_text": false});
     assert!(calls.iter().any(|call| call.body == first));
+    for (activation, raw_scores) in [(Activation::Sigmoid, false), (Activation::Identity, true)] {
+        let request = RerankRequest {
+            activation: activation.into(),
+            ..rank(None)
+        };
+        backend.rerank(request, None).await.unwrap();
+        assert_eq!(stub.calls_of("/rerank").last().unwrap().body["raw_scores"], raw_scores);
+    }
     let encoder = backend.get("ours").await.unwrap();
     assert_eq!(encoder.capabilities, [i32::from(Capability::Rerank)]);
     assert!(encoder.vector_space.is_none());

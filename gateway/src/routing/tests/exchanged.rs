@@ -98,6 +98,24 @@ async fn kept_vectors_and_those_of_another_model_never_meet() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_past_the_cache_is_computed_again() {
+    let fake = silent(1);
+    let scene = scene(with_cache(), &[("a", &fake)]).await;
+    let again = EncodeRequest {
+        bypass_cache: true,
+        ..request(&["a"])
+    };
+    for expected in [1, 2] {
+        fake.set(|manner| manner.weights = expected);
+        let before = texts(&fake);
+        let answer = scene.router.encode(again.clone(), &COMMON, None).await.unwrap();
+        assert_eq!(rows(&answer.response), of(expected, &["a"]));
+        assert_eq!(answer.response.usage.unwrap().cached_texts, 0);
+        assert_eq!(texts(&fake), before + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_was_out_is_compared_with_its_first_vectors_before_it_answers() {
     for outage in OUTAGES {
         let fake = silent(1);

@@ -82,7 +82,7 @@ targets! {
     ];
     data::suite, 8 << 10, [
         "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/fields.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "crates/transformations/src/transformation.rs: named",
-        "eval-svc/src/suite/protocol.rs: guards retry_identical retry_temperature top_k worded with_prompt reworded", "eval-svc/src/suite/gate.rs",
+        "eval-svc/src/suite/protocol.rs: guards on_fingerprint_change named retry_identical retry_temperature top_k worded with_prompt reworded", "eval-svc/src/suite/gate.rs",
     ];
     data::card, 4 << 10, ["crates/datasets/src/card.rs"];
     wire::grpc_messages, 16 << 10, ["crates/service-kit/src/layers/elements.rs"];
@@ -92,7 +92,8 @@ targets! {
     http::dialects, 8 << 10, [
         "gateway/src/openai/inputs.rs", "gateway/src/openai/embeddings.rs", "gateway/src/openai/rerank.rs", "gateway/src/dialects/cohere.rs",
         "gateway/src/dialects/ollama.rs", "gateway/src/dialects/tei/mod.rs",
-        "gateway/src/dialects/tei/rank.rs", "gateway/src/dialects/tei/tokens.rs",
+        "gateway/src/dialects/tei/rank.rs", "gateway/src/dialects/tei/tokens.rs", "gateway/src/openai/body.rs: read unreadable",
+        "gateway/src/openai/words.rs",
     ];
     http::page, 8 << 10, ["gateway/src/page/trial.rs: read check"];
     access::jwt, 8 << 10, ["gateway/access/src/jwt.rs: verify subject scopes refused"];

@@ -2,6 +2,8 @@
 //!
 //! `circles.txt` lists the known circles, each with its reason. A circle that is not listed fails
 //! the test, and so does a listed one that no longer exists: the list can only become shorter.
+//!
+//! [`ORDERS`] lists modules that form a pipeline: none uses a later one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +17,46 @@ use super::{
 };
 
 const LISTED: &str = include_str!("circles.txt");
+
+/// Modules in the order in which data passes through them. A module uses no later one.
+struct Order {
+    folder: &'static str,
+    parent: &'static str,
+    modules: &'static [&'static str],
+}
+
+const ORDERS: &[Order] = &[Order {
+    folder: "eval-svc",
+    parent: "run",
+    modules: &[
+        "plan",
+        "transform",
+        "encode",
+        "score",
+        "separate",
+        "judge",
+        "decide",
+        "report",
+        "lifecycle",
+    ],
+}];
+
+impl Order {
+    /// Position of the module of a file; `None` if the file is in none of them.
+    fn position(&self, file: &str) -> Option<usize> {
+        let path = file.strip_prefix(self.parent)?.strip_prefix('/')?;
+        let name = path.split('/').next()?.trim_end_matches(".rs");
+        self.modules.iter().position(|module| *module == name)
+    }
+
+    /// The uses of a later module.
+    fn upward<'a>(&'a self, uses: &'a BTreeSet<Use>) -> impl Iterator<Item = &'a Use> {
+        let upward = |one: &&Use| self.position(&one.from) < self.position(&one.to);
+        uses.iter()
+            .filter(|one| self.position(&one.from).is_some())
+            .filter(upward)
+    }
+}
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
@@ -131,6 +173,59 @@ fn every_circle_inside_a_crate_is_listed_with_its_reason_and_every_listed_one_is
          no longer circles; remove them from tests/tests/it/arrows/circles.txt: {gone:#?}",
         new.join("\n")
     );
+}
+
+#[test]
+fn no_stage_uses_a_later_one() {
+    for order in ORDERS {
+        let folder = Path::new(".").join("..").join(order.folder);
+        let uses = Source::read(&root(&folder).unwrap()).uses();
+        for (position, module) in order.modules.iter().enumerate() {
+            let is_own = |one: &Use| order.position(&one.from) == Some(position);
+            assert!(
+                uses.iter().any(is_own),
+                "{} has no {}/{module}",
+                order.folder,
+                order.parent
+            );
+        }
+        let upward = order.upward(&uses);
+        let upward: Vec<String> = upward
+            .map(|one| format!("{} → {}: {}", one.from, one.to, one.path))
+            .collect();
+        assert!(
+            upward.is_empty(),
+            "{}: a stage uses a later one; return it as a result, or move it to the earlier stage:\n{}",
+            order.folder,
+            upward.join("\n")
+        );
+    }
+}
+
+#[test]
+fn a_use_of_a_later_module_is_upward_and_one_of_an_earlier_or_unlisted_module_is_not() {
+    let order = Order {
+        folder: "",
+        parent: "run",
+        modules: &["first", "second"],
+    };
+    let uses = uses_of(&[
+        ("lib.rs", "mod run; mod other;"),
+        ("other.rs", "pub struct Other;"),
+        ("run/mod.rs", "mod first; mod second; mod third;"),
+        (
+            "run/first/mod.rs",
+            "mod part; pub struct First; use crate::other::Other;",
+        ),
+        ("run/first/part.rs", "use crate::run::{second::Second, third::Third};"),
+        ("run/second.rs", "pub struct Second; use super::first::First;"),
+        ("run/third.rs", "pub struct Third;"),
+    ]);
+    let upward: Vec<(&str, &str)> = order
+        .upward(&uses)
+        .map(|one| (one.from.as_str(), one.to.as_str()))
+        .collect();
+    assert_eq!(upward, [("run/first/part.rs", "run/second.rs")]);
 }
 
 /// The uses in a crate of these files.

@@ -166,15 +166,27 @@ pub fn chances(limit: Limit, alpha: f64, dataset: &[DatasetDesign], truth: f64) 
     }
     let (estimate, low, high) = bounds(&strata, alpha, alpha)?;
     let error = variance.sqrt();
-    // The estimate below which the upper bound keeps the limit, and that above which the lower one
-    // does.
-    let under = normal_cdf((limit.value - (high - estimate) - truth) / error);
-    let over = normal_sf((limit.value + (estimate - low) - truth) / error);
-    let (pass, fail) = match limit.side {
-        Side::AtMost => (under, over),
-        Side::AtLeast => (over, under),
-    };
-    Ok(Chances { pass, fail })
+    let (above, below) = (high - estimate, estimate - low);
+    let under = |end: f64| normal_cdf((end - truth) / error);
+    let over = |end: f64| normal_sf((end - truth) / error);
+    // The estimate beyond which the rule fails, and that within which it passes. A fail takes
+    // precedence.
+    Ok(match limit.side {
+        Side::AtMost => {
+            let fail = limit.fail_at + below;
+            Chances {
+                pass: under(fail.min(limit.value - above)),
+                fail: over(fail),
+            }
+        }
+        Side::AtLeast => {
+            let fail = limit.fail_at - above;
+            Chances {
+                pass: over(fail.max(limit.value + below)),
+                fail: under(fail),
+            }
+        }
+    })
 }
 
 /// A data set that gets a part of the items.

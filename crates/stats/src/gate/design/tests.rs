@@ -122,8 +122,11 @@ fn chances_are_those_of_simulated_gates() {
     ];
     for (name, dataset) in &designs {
         for limit in [3.0, 8.0] {
-            for truth in [0.0, limit / 2.0, 2.0 * limit] {
-                let limit = Limit::at_most(limit);
+            for (truth, share) in [(0.0, 1.0), (limit / 2.0, 1.0), (2.0 * limit, 1.0), (limit / 2.0, 0.2)] {
+                let limit = Limit {
+                    fail_at: share * limit,
+                    ..Limit::at_most(limit)
+                };
                 let found = chances(limit, 0.05, dataset, truth).unwrap();
                 let real = simulated(limit, dataset, truth);
                 let distance = (found.pass - real.pass).abs().max((found.fail - real.fail).abs());
@@ -211,13 +214,23 @@ fn a_tilted_pilot_has_the_mean_and_keeps_its_values() {
 #[test]
 fn a_rule_with_a_minimum_mirrors_one_with_a_maximum() {
     let dataset = [items(200, &graded()), figure(150)];
-    let drop = chances(Limit::at_most(3.0), 0.05, &dataset, 1.0).unwrap();
-    let gain = chances(Limit::at_least(-3.0), 0.05, &dataset, -1.0).unwrap();
-    // Bounds are drawn, so both sides differ by a little.
-    assert!(
-        (drop.pass - gain.pass).abs() < 0.02 && (drop.fail - gain.fail).abs() < 0.02,
-        "{drop:?} {gain:?}"
-    );
+    for fail_at in [3.0, 0.5] {
+        let most = Limit {
+            fail_at,
+            ..Limit::at_most(3.0)
+        };
+        let least = Limit {
+            fail_at: -fail_at,
+            ..Limit::at_least(-3.0)
+        };
+        let drop = chances(most, 0.05, &dataset, 1.0).unwrap();
+        let gain = chances(least, 0.05, &dataset, -1.0).unwrap();
+        // Bounds are drawn, so both sides differ by a little.
+        assert!(
+            (drop.pass - gain.pass).abs() < 0.02 && (drop.fail - gain.fail).abs() < 0.02,
+            "{drop:?} {gain:?}"
+        );
+    }
 }
 
 #[test]

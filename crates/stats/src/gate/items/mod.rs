@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::{
-    Limit, Verdict,
+    Limit, Side, Verdict,
     bounded::{Range, saddlepoint, tail_of},
     note::Note,
     rule::{Decision, Need},
@@ -316,23 +316,25 @@ pub fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: usize) -
         low: Some(low),
         high: Some(high),
         units,
-        need: undecided.then(|| need(units, estimate, (low, high), limit.value)),
+        need: undecided.then(|| need(units, estimate, (low, high), limit)),
         note: undecided.then_some(Note::Straddles),
     })
 }
 
 /// Bounds shrink at least with the root of the number of items: the contribution of the added draw
 /// shrinks faster.
-fn need(units: usize, estimate: f64, (low, high): (f64, f64), limit: f64) -> Need {
-    let half = if estimate < limit {
-        high - estimate
-    } else {
-        estimate - low
+fn need(units: usize, estimate: f64, (low, high): (f64, f64), limit: Limit) -> Need {
+    let (passing, failing) = match limit.side {
+        Side::AtMost => (high, low),
+        Side::AtLeast => (low, high),
     };
-    let ratio = half / (estimate - limit).abs();
-    let wanted = (units as f64 * ratio * ratio).ceil().max(units as f64 + 1.0);
+    let ends = [(passing, limit.value), (failing, limit.fail_at)];
+    // Negative if the bound lies on the other side of the estimate than the end that it must reach.
+    let ratios = ends.map(|(bound, end)| (bound - estimate) / (end - estimate));
+    let ratio = ratios.into_iter().filter(|ratio| *ratio > 0.0).reduce(f64::min);
+    let wanted = ratio.map(|ratio| (units as f64 * ratio * ratio).ceil().max(units as f64 + 1.0));
     Need {
-        units: (wanted <= MOST).then_some(wanted as usize),
+        units: wanted.filter(|wanted| *wanted <= MOST).map(|wanted| wanted as usize),
         seeds: None,
     }
 }

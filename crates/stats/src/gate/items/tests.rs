@@ -141,6 +141,99 @@ fn verdicts_and_what_would_decide() {
     assert!(found.need.unwrap().units.unwrap() > 110);
 }
 
+/// 100 items that are lost with a probability of `lost` and won with one of 0.03, and a figure with
+/// a standard error of 2; the true mean is `100 (lost − 0.03)`.
+fn drawn(lost: f64, gate: usize) -> [Stratum; 2] {
+    let mut rng = stream(11, gate);
+    let values: Vec<f64> = (0..100)
+        .map(|_| match uniform(&mut rng) {
+            u if u < lost => 100.0,
+            u if u > 0.97 => -100.0,
+            _ => 0.0,
+        })
+        .collect();
+    let figure = Evidence::Measured {
+        estimate: 100.0 * (lost - 0.03) + 2.0 * normal_quantile(uniform(&mut rng)),
+        standard_error: 2.0,
+        freedom: 99.0,
+    };
+    [
+        Stratum::of_items(&values, POINTS),
+        Stratum {
+            weight: 1.0,
+            evidence: figure,
+        },
+    ]
+}
+
+#[test]
+fn beyond_the_limit_it_seldom_passes_and_within_the_value_of_a_fail_it_seldom_fails() {
+    let limit = Limit {
+        fail_at: 2.0,
+        ..Limit::at_most(10.0)
+    };
+    let mirrored = Limit {
+        fail_at: -2.0,
+        ..Limit::at_least(-10.0)
+    };
+    let turned = |stratum: Stratum| Stratum {
+        evidence: match stratum.evidence {
+            Evidence::Items { clusters, range } => Evidence::Items {
+                clusters: clusters.iter().map(|own| Cluster { sum: -own.sum, ..*own }).collect(),
+                range,
+            },
+            Evidence::Measured {
+                estimate,
+                standard_error,
+                freedom,
+            } => Evidence::Measured {
+                estimate: -estimate,
+                standard_error,
+                freedom,
+            },
+        },
+        ..stratum
+    };
+    const GATES: usize = 1_000;
+    let share = |wanted: Verdict, truth: f64| {
+        let verdicts = (0..GATES).into_par_iter().map(|gate| {
+            let strata = drawn(0.03 + truth / 100.0, gate);
+            let verdict = |limit, strata: &[Stratum]| decide_with(limit, 0.05, strata, 1_999).unwrap().verdict;
+            // Bounds of the two sides are drawn, so a verdict next to a limit may differ.
+            (verdict(limit, &strata), verdict(mirrored, &strata.map(turned)))
+        });
+        let verdicts: Vec<(Verdict, Verdict)> = verdicts.collect();
+        let count = |same: &dyn Fn(&(Verdict, Verdict)) -> bool| verdicts.iter().filter(|own| same(own)).count();
+        assert!(count(&|(one, other)| one != other) < GATES / 50);
+        count(&|(one, _)| *one == wanted) as f64 / GATES as f64
+    };
+    // 0.05 plus three standard errors for 1,000 gates: 0.071.
+    for errs in [share(Verdict::Pass, 10.0), share(Verdict::Fail, 2.0)] {
+        assert!(errs > 0.005 && errs < 0.071, "{errs}");
+    }
+    // A limit alone decides far fewer of these: 10 points lie within the bounds.
+    assert!(share(Verdict::Fail, 9.0) > 0.8);
+    assert!(share(Verdict::Pass, 0.0) > 0.9);
+}
+
+#[test]
+fn a_value_of_a_fail_within_the_limit_takes_precedence_and_asks_for_the_fewer_items() {
+    let with = |fail_at: f64, values: &[f64]| {
+        let limit = Limit {
+            fail_at,
+            ..Limit::at_most(10.0)
+        };
+        decide_items(limit, 0.05, &[Stratum::of_items(values, POINTS)]).unwrap()
+    };
+    let spread: Vec<f64> = (0..400).map(|i| if i % 2 == 0 { 2.0 } else { 8.0 }).collect();
+    assert_eq!(with(10.0, &spread).verdict, Verdict::Pass);
+    assert_eq!(with(2.0, &spread).verdict, Verdict::Fail);
+    let few: Vec<f64> = (0..60).map(|i| if i % 12 == 0 { 100.0 } else { 0.0 }).collect();
+    let needed = |fail_at| with(fail_at, &few).need.unwrap().units.unwrap();
+    assert_eq!(with(2.0, &few).verdict, Verdict::Undecided);
+    assert!(needed(2.0) < needed(10.0), "{} {}", needed(2.0), needed(10.0));
+}
+
 #[test]
 fn nonsense_is_refused() {
     let refused = |strata: &[Stratum]| decide_items(Limit::at_most(3.0), 0.05, strata).is_err();

@@ -21,7 +21,7 @@ use crate::run::{
     events::EventKind,
     lifecycle::store::{Leadership, ReportPart},
     progress::RunProgress,
-    record::{RecordedLook, RunRecord},
+    record::{AttemptRecord, RecordedLook, RunRecord},
 };
 
 /// Pause before a failed request to the ledger is retried.
@@ -191,6 +191,16 @@ impl LiveRun {
         let id = self.progress.record.lock().id.clone();
         let leadership = writer.leadership.as_deref().ok_or(StoreError::Superseded)?;
         self.checked(waiting(leadership, || leadership.record_look(&id, number, look)).await)
+    }
+
+    /// Records an attempt, unless it is recorded, and returns all of its subject and owner.
+    ///
+    /// # Errors
+    /// As [`LiveRun::save`].
+    pub(crate) async fn attempt(&self, attempt: &AttemptRecord) -> Result<Vec<AttemptRecord>, StoreError> {
+        let writer = self.writer.lock().await;
+        let leadership = writer.leadership.as_deref().ok_or(StoreError::Superseded)?;
+        self.checked(waiting(leadership, || leadership.attempt(attempt)).await)
     }
 
     /// Ends the run: changes the record, writes it and sends the last event. Has no effect if

@@ -98,6 +98,10 @@ impl Leadership for Away {
     async fn record_look(&self, _id: &str, _number: usize, _look: &RecordedLook) -> Result<(), StoreError> {
         self.answer()
     }
+
+    async fn attempt(&self, attempt: &AttemptRecord) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.answer().map(|()| vec![attempt.clone()])
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use crate::run::{
     error::StoreError,
     events::Event,
-    record::{RecordedLook, RunRecord},
+    record::{AttemptRecord, RecordedLook, RunRecord},
 };
 
 pub(super) use folder::FolderStore;
@@ -90,8 +90,12 @@ pub(crate) trait RunStore: Send + Sync + Debug {
     /// Requests that the leader of a run cancel it.
     async fn request_cancel(&self, id: &str, reason: &str) -> Result<CancelRequest, StoreError>;
 
-    /// Deletes a run that has ended.
+    /// Deletes a run that has ended. Its attempts stay, because a deleted run has looked at the
+    /// data as well.
     async fn delete(&self, record: &RunRecord) -> Result<(), StoreError>;
+
+    /// Deletes the attempts that were made before a time.
+    async fn expire_attempts(&self, before: Timestamp) -> Result<(), StoreError>;
 }
 
 /// The right to execute a run and to write its state. At most one process holds it; writes of an
@@ -122,4 +126,8 @@ pub(crate) trait Leadership: Send + Sync + Debug {
 
     /// Records a look of a gate.
     async fn record_look(&self, id: &str, number: usize, look: &RecordedLook) -> Result<(), StoreError>;
+
+    /// Records an attempt, unless it is recorded, and returns all of its subject and owner, oldest
+    /// first.
+    async fn attempt(&self, attempt: &AttemptRecord) -> Result<Vec<AttemptRecord>, StoreError>;
 }

@@ -65,6 +65,8 @@ impl FolderStore {
                         }
                     }
                 }
+                // Their digests are of data with the text.
+                self.retain_attempts(|one| one.run != id)?;
             }
             all.runs.push(redaction);
         }

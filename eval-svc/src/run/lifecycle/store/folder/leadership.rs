@@ -7,7 +7,7 @@ use crate::run::{
     StoreError,
     events::Event,
     lifecycle::store::{Leadership, ReportPart},
-    record::{RecordedLook, RunRecord},
+    record::{AttemptRecord, RecordedLook, RunRecord},
 };
 
 /// Interval for updating the record on disk, for readers in other processes.
@@ -61,5 +61,10 @@ impl Leadership for FolderLeadership {
 
     async fn record_look(&self, _id: &str, _number: usize, _look: &RecordedLook) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    async fn attempt(&self, attempt: &AttemptRecord) -> Result<Vec<AttemptRecord>, StoreError> {
+        let attempt = attempt.clone();
+        blocking(&self.store, move |store| store.attempt(&attempt)).await
     }
 }

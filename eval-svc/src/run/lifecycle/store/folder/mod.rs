@@ -1,9 +1,10 @@
 //! Runs in a folder: `<state_dir>/<run id>/{run.json, lock, report.*}` and
-//! `<state_dir>/requests/<digest>` for idempotency.
+//! `<state_dir>/requests/<digest>` for idempotency; `<state_dir>/attempts.jsonl` for all runs.
 //!
 //! A process holds the lock of a run while it executes it. If a run is active on disk and its lock
 //! is free, its process died; the next reader marks the run as interrupted.
 
+mod attempts;
 mod forget;
 mod leadership;
 #[cfg(test)]
@@ -338,6 +339,10 @@ impl RunStore for FolderStore {
     async fn delete(&self, record: &RunRecord) -> Result<(), StoreError> {
         let record = record.clone();
         blocking(self, move |store| store.remove(&record)).await
+    }
+
+    async fn expire_attempts(&self, before: Timestamp) -> Result<(), StoreError> {
+        blocking(self, move |store| store.retain_attempts(|one| one.at >= before)).await
     }
 }
 

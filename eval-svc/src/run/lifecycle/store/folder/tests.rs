@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::*;
-use crate::run::record::{RunRequest, RunState, SuiteChoice};
+use crate::run::record::{AttemptRecord, RunRequest, RunState, SuiteChoice};
 
 fn record(request_id: Option<&str>) -> RunRecord {
     let id = uuid::Uuid::now_v7().to_string();
@@ -96,4 +96,29 @@ fn a_run_is_deleted_while_its_files_are_written() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name());
     assert!(left.all(|name| !name.to_string_lossy().starts_with(GONE)));
+}
+
+#[test]
+fn attempts_are_recorded_once_a_run_counted_by_owner_and_expire_by_their_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FolderStore::open(folder.path()).unwrap();
+    let attempt = |run: &str, owner: Option<&str>, second: i64| {
+        let record = AttemptRecord {
+            subject: "s".to_owned(),
+            run: run.to_owned(),
+            owner: owner.map(str::to_owned),
+            evidence: run.to_owned(),
+            at: Timestamp::from_second(second).unwrap(),
+        };
+        let all = store.attempt(&record).unwrap();
+        all.into_iter().map(|one| one.run).collect::<Vec<_>>()
+    };
+    assert_eq!(attempt("a", None, 1), ["a"]);
+    assert_eq!(attempt("b", None, 2), ["a", "b"]);
+    assert_eq!(attempt("b", None, 3), ["a", "b"]);
+    assert_eq!(attempt("c", Some("team"), 3), ["c"]);
+    store
+        .retain_attempts(|one| one.at >= Timestamp::from_second(2).unwrap())
+        .unwrap();
+    assert_eq!(attempt("d", None, 4), ["b", "d"]);
 }

@@ -62,7 +62,7 @@ pub(in crate::run) async fn forget(
             run(&mut connection, "VACUUM").await?;
             run(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await?;
         } else {
-            let tables = "VACUUM eval_runs, eval_run_events, eval_run_looks, eval_run_files";
+            let tables = "VACUUM eval_runs, eval_run_events, eval_run_looks, eval_run_files, eval_attempts";
             run(&mut connection, tables).await?;
         }
     }
@@ -126,6 +126,9 @@ async fn of_run(
             let query = sqlx::query(query).bind(record).bind(id);
             query.execute(&mut *connection).await.map_err(failed)?;
         }
+        // Their digests are of data with the text.
+        let query = sqlx::query("DELETE FROM eval_attempts WHERE run = $1").bind(id);
+        query.execute(&mut *connection).await.map_err(failed)?;
         for (update, number, document) in documents {
             let query = sqlx::query(update).bind(document).bind(id).bind(number);
             query.execute(&mut *connection).await.map_err(failed)?;

@@ -5,13 +5,14 @@
 use std::time::Duration;
 
 use isomer_database::failed;
-use sqlx::{Any, Transaction};
+use jiff::Timestamp;
+use sqlx::{Any, Transaction, any::AnyRow};
 
-use super::{Ledger, packed, state, text, unreadable, written};
+use super::{Ledger, number, packed, state, text, unreadable, written};
 use crate::run::{
     events::{Event, EventKind, MAX_EVENTS},
     lifecycle::store::{Leadership, ReportPart, StoreError},
-    record::{RecordedLook, RunRecord},
+    record::{AttemptRecord, RecordedLook, RunRecord},
 };
 
 /// Interval for writing changes, for readers at other replicas.
@@ -172,5 +173,39 @@ impl Leadership for LedgerLeadership {
             .map_err(failed)?;
         transaction.commit().await.map_err(failed)?;
         Ok(())
+    }
+
+    async fn attempt(&self, attempt: &AttemptRecord) -> Result<Vec<AttemptRecord>, StoreError> {
+        let mut transaction = self.fenced().await?;
+        let owner = attempt.owner.as_deref().unwrap_or_default();
+        let query = "INSERT INTO eval_attempts (subject, run, owner, evidence, made) VALUES ($1, $2, $3, $4, $5) \
+                     ON CONFLICT DO NOTHING";
+        sqlx::query(query)
+            .bind(&attempt.subject)
+            .bind(&attempt.run)
+            .bind(owner)
+            .bind(&attempt.evidence)
+            .bind(attempt.at.as_microsecond())
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        let query =
+            "SELECT run, evidence, made FROM eval_attempts WHERE subject = $1 AND owner = $2 ORDER BY made, run";
+        let rows = sqlx::query(query)
+            .bind(&attempt.subject)
+            .bind(owner)
+            .fetch_all(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        transaction.commit().await.map_err(failed)?;
+        let record = |row: &AnyRow| -> Result<AttemptRecord, StoreError> {
+            Ok(AttemptRecord {
+                run: text(row, 0)?,
+                evidence: text(row, 1)?,
+                at: Timestamp::from_microsecond(number(row, 2)?).unwrap_or_default(),
+                ..attempt.clone()
+            })
+        };
+        rows.iter().map(record).collect()
     }
 }

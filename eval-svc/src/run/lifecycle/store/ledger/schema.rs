@@ -40,4 +40,12 @@ pub(super) const STEPS: &[&str] = &[
         id TEXT NOT NULL PRIMARY KEY,
         beat BIGINT NOT NULL
     )",
+    "CREATE TABLE eval_attempts (
+        subject TEXT NOT NULL,
+        run TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        evidence TEXT NOT NULL,
+        made BIGINT NOT NULL,
+        PRIMARY KEY (subject, run)
+    )",
 ];

@@ -162,4 +162,10 @@ impl RunStore for Ledger {
         transaction.commit().await.map_err(failed)?;
         Ok(())
     }
+
+    async fn expire_attempts(&self, before: Timestamp) -> Result<(), StoreError> {
+        self.execute(sqlx::query("DELETE FROM eval_attempts WHERE made < $1").bind(before.as_microsecond()))
+            .await?;
+        Ok(())
+    }
 }

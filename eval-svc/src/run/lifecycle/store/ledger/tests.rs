@@ -8,7 +8,7 @@ use crate::{
     run::{
         events::{Event, EventKind},
         lifecycle::store::{Creation, RunPage, RunStore},
-        record::{RecordedLook, RunRequest, RunState},
+        record::{AttemptRecord, RecordedLook, RunRequest, RunState},
     },
 };
 
@@ -272,5 +272,47 @@ async fn a_sqlite_ledger_serves_one_replica() {
         let config: LedgerConfig = serde_json::from_value(serde_json::json!({ "url": url })).unwrap();
         let fault = Ledger::open(&config).await.unwrap_err();
         assert_eq!(fault.field.as_deref(), Some("eval.ledger.url"), "{url}");
+    }
+}
+
+/// A run's attempt; a ledger keeps microseconds.
+fn attempt(run: &RunRecord) -> AttemptRecord {
+    AttemptRecord {
+        subject: "s".to_owned(),
+        run: run.id.clone(),
+        owner: run.owner.clone(),
+        evidence: run.id.clone(),
+        at: Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap(),
+    }
+}
+
+async fn attempts_are_recorded_once_a_run(two: Two) {
+    let runs = [run(None, Some("team")), run(None, Some("team")), run(None, None)];
+    let attempts = runs.each_ref().map(attempt);
+    let mut found = Vec::new();
+    for (record, attempt) in runs.iter().zip(&attempts) {
+        let leadership = two.lead(record).await;
+        // A replica that takes the run over records it again.
+        leadership.attempt(attempt).await.unwrap();
+        found.push(leadership.attempt(attempt).await.unwrap());
+    }
+    let [first, second, other] = attempts;
+    assert_eq!(found, [vec![first.clone()], vec![first, second], vec![other]]);
+    let later = Timestamp::now() + Duration::from_secs(1);
+    two.store.expire_attempts(later).await.unwrap();
+    let again = run(None, None);
+    let own = attempt(&again);
+    assert_eq!(two.lead(&again).await.attempt(&own).await.unwrap(), [own]);
+}
+
+#[tokio::test]
+async fn attempts_are_recorded_once_a_run_on_sqlite() {
+    attempts_are_recorded_once_a_run(Two::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn attempts_are_recorded_once_a_run_on_postgres() {
+    if let Some(two) = Two::postgres("ledger_attempts").await {
+        attempts_are_recorded_once_a_run(two).await;
     }
 }

@@ -149,6 +149,30 @@ CAPABILITY_RERANK: Capability.ValueType  # 4
 """Scores for query-document pairs."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
+class _Activation:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ActivationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Activation.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACTIVATION_UNSPECIFIED: _Activation.ValueType  # 0
+    """The function that the model names; a sigmoid if it has one label and names none."""
+    ACTIVATION_IDENTITY: _Activation.ValueType  # 1
+    """None: scores are logits. Providers that give no logits refuse it with NOT_IN_PROTOCOL."""
+    ACTIVATION_SIGMOID: _Activation.ValueType  # 2
+    """A sigmoid of each logit: scores from 0 to 1. Of most providers these are the only scores."""
+
+class Activation(_Activation, metaclass=_ActivationEnumTypeWrapper):
+    """Function from the logits of a cross-encoder to its scores."""
+
+ACTIVATION_UNSPECIFIED: Activation.ValueType  # 0
+"""The function that the model names; a sigmoid if it has one label and names none."""
+ACTIVATION_IDENTITY: Activation.ValueType  # 1
+"""None: scores are logits. Providers that give no logits refuse it with NOT_IN_PROTOCOL."""
+ACTIVATION_SIGMOID: Activation.ValueType  # 2
+"""A sigmoid of each logit: scores from 0 to 1. Of most providers these are the only scores."""
+Global___Activation: _TypeAlias = Activation  # noqa: Y015
+
 @_typing.final
 class Encoder(_message.Message):
     """An encoder, described."""
@@ -447,6 +471,7 @@ class EncodeRequest(_message.Message):
     OUTPUT_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     MAX_ACTIVE_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    BYPASS_CACHE_FIELD_NUMBER: _builtins.int
     encoder_id: _builtins.str
     """Encoder id."""
     prompt_name: _builtins.str
@@ -471,6 +496,10 @@ class EncodeRequest(_message.Message):
     """Default TEXT_VECTOR."""
     max_active_dimensions: _builtins.int
     """Entries to keep of each sparse vector, the largest ones; absent: all. At least 1."""
+    bypass_cache: _builtins.bool
+    """Compute the answer again, without a gateway's cache of vectors. A provider behind the gateway
+    may have changed since the cached answer.
+    """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Input]:
         """Inputs to encode; at least one, at most `max_batch_items`."""
@@ -498,10 +527,11 @@ class EncodeRequest(_message.Message):
         output: Global___Output.ValueType = ...,
         outputs: _abc.Iterable[Global___Output.ValueType] | None = ...,
         max_active_dimensions: _builtins.int | None = ...,
+        bypass_cache: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_max_active_dimensions", b"_max_active_dimensions", "_normalise", b"_normalise", "dimensions", b"dimensions", "literal_prompt", b"literal_prompt", "max_active_dimensions", b"max_active_dimensions", "normalise", b"normalise", "prompt", b"prompt", "prompt_name", b"prompt_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_max_active_dimensions", b"_max_active_dimensions", "_normalise", b"_normalise", "dimensions", b"dimensions", "encoder_id", b"encoder_id", "inputs", b"inputs", "literal_prompt", b"literal_prompt", "max_active_dimensions", b"max_active_dimensions", "normalise", b"normalise", "output", b"output", "output_dtype", b"output_dtype", "outputs", b"outputs", "priority", b"priority", "prompt", b"prompt", "prompt_name", b"prompt_name", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_max_active_dimensions", b"_max_active_dimensions", "_normalise", b"_normalise", "bypass_cache", b"bypass_cache", "dimensions", b"dimensions", "encoder_id", b"encoder_id", "inputs", b"inputs", "literal_prompt", b"literal_prompt", "max_active_dimensions", b"max_active_dimensions", "normalise", b"normalise", "output", b"output", "output_dtype", b"output_dtype", "outputs", b"outputs", "priority", b"priority", "prompt", b"prompt", "prompt_name", b"prompt_name", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dimensions: _TypeAlias = _typing.Literal["dimensions"]  # noqa: Y015
     _WhichOneofArgType__dimensions: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions"]  # noqa: Y015
@@ -946,6 +976,7 @@ class RerankRequest(_message.Message):
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     TOP_N_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
+    ACTIVATION_FIELD_NUMBER: _builtins.int
     encoder_id: _builtins.str
     """Encoder id of a cross-encoder."""
     query: _builtins.str
@@ -954,6 +985,8 @@ class RerankRequest(_message.Message):
     """Return only the best `top_n`; absent: all."""
     label: _builtins.str
     """Name of the label to rank by; needed where the cross-encoder has several."""
+    activation: Global___Activation.ValueType
+    """Function from logits to scores; absent: the model's own."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Documents to score; at most `max_batch_items`. Pairs longer than `max_tokens` are cut, the
@@ -968,10 +1001,11 @@ class RerankRequest(_message.Message):
         documents: _abc.Iterable[_builtins.str] | None = ...,
         top_n: _builtins.int | None = ...,
         label: _builtins.str = ...,
+        activation: Global___Activation.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_top_n", b"_top_n", "top_n", b"top_n"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_n", b"_top_n", "documents", b"documents", "encoder_id", b"encoder_id", "label", b"label", "query", b"query", "top_n", b"top_n"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_n", b"_top_n", "activation", b"activation", "documents", b"documents", "encoder_id", b"encoder_id", "label", b"label", "query", b"query", "top_n", b"top_n"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__top_n: _TypeAlias = _typing.Literal["top_n"]  # noqa: Y015
     _WhichOneofArgType__top_n: _TypeAlias = _typing.Literal["_top_n", b"_top_n"]  # noqa: Y015
@@ -1006,8 +1040,8 @@ class RerankResponse(_message.Message):
         """Whether the pair was cut."""
         @_builtins.property
         def label_scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-            """The scores of every label, in the order of `labels`, as the model gives them; empty where it
-            has one.
+            """The scores of every label, in the order of `labels`, by the same function; empty where the
+            model has one.
             """
 
         def __init__(

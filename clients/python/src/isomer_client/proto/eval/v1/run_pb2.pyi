@@ -556,6 +556,7 @@ class RunSpec(_message.Message):
     FORMS_FIELD_NUMBER: _builtins.int
     PROMPT_VARIANTS_FIELD_NUMBER: _builtins.int
     TOTAL_ITEMS_FIELD_NUMBER: _builtins.int
+    ON_FINGERPRINT_CHANGE_FIELD_NUMBER: _builtins.int
     generator_id: _builtins.str
     """Generator; empty: the suite's, else the server's default."""
     limit: _builtins.int
@@ -576,6 +577,8 @@ class RunSpec(_message.Message):
 
     @error INVALID_ARGUMENT total_items: Fewer rows than datasets, or beside `limit`.
     """
+    on_fingerprint_change: _transform_pb2.OnFingerprintChange.ValueType
+    """Overrides the suite's use of stored texts and ratings of another version of a model."""
     @_builtins.property
     def suite(self) -> Global___SuiteRef: ...
     @_builtins.property
@@ -666,10 +669,11 @@ class RunSpec(_message.Message):
         forms: _abc.Iterable[_builtins.str] | None = ...,
         prompt_variants: _abc.Iterable[_builtins.str] | None = ...,
         total_items: _builtins.int | None = ...,
+        on_fingerprint_change: _transform_pb2.OnFingerprintChange.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "_total_items", b"_total_items", "gate", b"gate", "judge", b"judge", "limit", b"limit", "limits", b"limits", "sample_seed", b"sample_seed", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "total_items", b"total_items"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "_total_items", b"_total_items", "baseline_encoder_id", b"baseline_encoder_id", "encoder_ids", b"encoder_ids", "forms", b"forms", "gate", b"gate", "generator_id", b"generator_id", "judge", b"judge", "limit", b"limit", "limits", b"limits", "prompt_variants", b"prompt_variants", "prompts", b"prompts", "sample_seed", b"sample_seed", "seeds", b"seeds", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "total_items", b"total_items", "transformations", b"transformations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "_total_items", b"_total_items", "baseline_encoder_id", b"baseline_encoder_id", "encoder_ids", b"encoder_ids", "forms", b"forms", "gate", b"gate", "generator_id", b"generator_id", "judge", b"judge", "limit", b"limit", "limits", b"limits", "on_fingerprint_change", b"on_fingerprint_change", "prompt_variants", b"prompt_variants", "prompts", b"prompts", "sample_seed", b"sample_seed", "seeds", b"seeds", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "total_items", b"total_items", "transformations", b"transformations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
@@ -931,7 +935,8 @@ class Gate(_message.Message):
     max_shared: _builtins.float
     """A rule is invalid where a larger share of the original texts it looks at have, bit for bit, the
     vector of a text with other words: its encoder mixes up its answers, or does not read them. 0
-    to 1; absent: the suite's, else 0.1.
+    to 1; absent: the suite's, else 0.1, and 0 for an encoder whose server does not report its
+    settings.
     """
     without_suite_rules: _builtins.bool
     """Leaves the rules of the suite out: only those of this message apply."""
@@ -941,7 +946,7 @@ class Gate(_message.Message):
     def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Shares beyond which a rule is invalid, 0 to 1, by the name that a suite gives them: those
         above, and `max_zero`, `max_leak`, `max_at_chance`, `max_same_rewrites` and `max_guarded`.
-        Absent: the suite's, else the default.
+        `min_items` is a number of items instead. Absent: the suite's, else the default.
 
         @error INVALID_ARGUMENT: A name is unknown, or a field above gives it too.
         """
@@ -1049,6 +1054,7 @@ class GateRule(_message.Message):
     MAX_SHARED_FIELD_NUMBER: _builtins.int
     VALIDITY_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
+    FAIL_AT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Shown in reports; empty: the rule in words."""
     max_drop: _builtins.float
@@ -1129,6 +1135,15 @@ class GateRule(_message.Message):
 
     @error INVALID_ARGUMENT text: It cannot be read, or stands beside another field.
     """
+    fail_at: _builtins.float
+    """The rule fails if the bound that is nearer to it is beyond this value, which is on the
+    permitted side of the limit: `margin` 10 with 2 fails an encoder that is certainly more than 2
+    points below the baseline, and passes one that is certainly at most 10 below. For rules with
+    bounds over items. Absent: the limit.
+
+    @error INVALID_ARGUMENT fail_at: It breaks the limit.
+    @error INVALID_ARGUMENT BROKEN_GATE fail_at: The rule has no bounds over items.
+    """
     @_builtins.property
     def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """As in Gate. Absent: the gate's."""
@@ -1158,11 +1173,14 @@ class GateRule(_message.Message):
         max_shared: _builtins.float | None = ...,
         validity: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         text: _builtins.str = ...,
+        fail_at: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "worst", b"worst"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fail_at", b"_fail_at", "_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "fail_at", b"fail_at", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "worst", b"worst"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "text", b"text", "texts", b"texts", "unit", b"unit", "validity", b"validity", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fail_at", b"_fail_at", "_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "fail_at", b"fail_at", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "text", b"text", "texts", b"texts", "unit", b"unit", "validity", b"validity", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fail_at: _TypeAlias = _typing.Literal["fail_at"]  # noqa: Y015
+    _WhichOneofArgType__fail_at: _TypeAlias = _typing.Literal["_fail_at", b"_fail_at"]  # noqa: Y015
     _WhichOneofReturnType__max_cut: _TypeAlias = _typing.Literal["max_cut"]  # noqa: Y015
     _WhichOneofArgType__max_cut: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut"]  # noqa: Y015
     _WhichOneofReturnType__max_near_copies: _TypeAlias = _typing.Literal["max_near_copies"]  # noqa: Y015
@@ -1175,6 +1193,8 @@ class GateRule(_message.Message):
     _WhichOneofArgType__min_accepted: _TypeAlias = _typing.Literal["_min_accepted", b"_min_accepted"]  # noqa: Y015
     _WhichOneofReturnType_limit: _TypeAlias = _typing.Literal["max_drop", "max_drop_percent", "min_score", "margin", "min_separation", "worst", "max_negative_flips", "min_overlap"]  # noqa: Y015
     _WhichOneofArgType_limit: _TypeAlias = _typing.Literal["limit", b"limit"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fail_at) -> _WhichOneofReturnType__fail_at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_cut) -> _WhichOneofReturnType__max_cut | None: ...
     @_typing.overload

@@ -49,6 +49,7 @@ class RunServiceStub:
     know its model, is reported now (field `spec.judge`).
 
     @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+    @error INVALID_ARGUMENT DATASET_TWICE spec.suite: Two data sets have the same texts and labels.
     @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
     @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
     @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
@@ -116,6 +117,7 @@ class RunServiceAsyncStub(RunServiceStub):
     know its model, is reported now (field `spec.judge`).
 
     @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+    @error INVALID_ARGUMENT DATASET_TWICE spec.suite: Two data sets have the same texts and labels.
     @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
     @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
     @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
@@ -186,6 +188,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         know its model, is reported now (field `spec.judge`).
 
         @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+        @error INVALID_ARGUMENT DATASET_TWICE spec.suite: Two data sets have the same texts and labels.
         @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
         @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
         @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.

@@ -42,6 +42,8 @@ class TaskServiceStub:
     @error INVALID_ARGUMENT pairs.labels: A label is not a number.
     @error INVALID_ARGUMENT BROKEN_DATASET dataset: A row is broken; file, line and field are
            named.
+    @error INVALID_ARGUMENT TRAIN_IS_TEST dataset: Classification whose scored rows are the train
+           rows.
     @error NOT_FOUND UNKNOWN_DATASET dataset: It is unknown.
     @error NOT_FOUND UNKNOWN_ENCODER: The encoder is unknown.
     @error FAILED_PRECONDITION UNDEFINED_SCORE: The metric is undefined on this data (constant gold
@@ -66,6 +68,8 @@ class TaskServiceAsyncStub(TaskServiceStub):
     @error INVALID_ARGUMENT pairs.labels: A label is not a number.
     @error INVALID_ARGUMENT BROKEN_DATASET dataset: A row is broken; file, line and field are
            named.
+    @error INVALID_ARGUMENT TRAIN_IS_TEST dataset: Classification whose scored rows are the train
+           rows.
     @error NOT_FOUND UNKNOWN_DATASET dataset: It is unknown.
     @error NOT_FOUND UNKNOWN_ENCODER: The encoder is unknown.
     @error FAILED_PRECONDITION UNDEFINED_SCORE: The metric is undefined on this data (constant gold
@@ -99,6 +103,8 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         @error INVALID_ARGUMENT pairs.labels: A label is not a number.
         @error INVALID_ARGUMENT BROKEN_DATASET dataset: A row is broken; file, line and field are
                named.
+        @error INVALID_ARGUMENT TRAIN_IS_TEST dataset: Classification whose scored rows are the train
+               rows.
         @error NOT_FOUND UNKNOWN_DATASET dataset: It is unknown.
         @error NOT_FOUND UNKNOWN_ENCODER: The encoder is unknown.
         @error FAILED_PRECONDITION UNDEFINED_SCORE: The metric is undefined on this data (constant gold

@@ -197,6 +197,12 @@ class _CheckEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Check.ValueType
     """Leaves a slot open that the original lacks, such as `[Name]`. Not of HTEB."""
     CHECK_FILTERED: _Check.ValueType  # 20
     """The server's content filter withheld the text. Not of HTEB."""
+    CHECK_TOOL_CALL: _Check.ValueType  # 23
+    """The model called a tool in place of writing a text. Not of HTEB."""
+    CHECK_PROMPT_CUT: _Check.ValueType  # 24
+    """The server cut the prompt to its context, so that the model did not read the whole text. Not of
+    HTEB.
+    """
 
 class Check(_Check, metaclass=_CheckEnumTypeWrapper):
     """The error checks on a generated text (HTEB error types) and a failing generator."""
@@ -250,6 +256,12 @@ CHECK_PLACEHOLDER: Check.ValueType  # 19
 """Leaves a slot open that the original lacks, such as `[Name]`. Not of HTEB."""
 CHECK_FILTERED: Check.ValueType  # 20
 """The server's content filter withheld the text. Not of HTEB."""
+CHECK_TOOL_CALL: Check.ValueType  # 23
+"""The model called a tool in place of writing a text. Not of HTEB."""
+CHECK_PROMPT_CUT: Check.ValueType  # 24
+"""The server cut the prompt to its context, so that the model did not read the whole text. Not of
+HTEB.
+"""
 Global___Check: _TypeAlias = Check  # noqa: Y015
 
 class _Guard:
@@ -358,7 +370,7 @@ class _OnFingerprintChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_O
     ON_FINGERPRINT_CHANGE_REPORT: _OnFingerprintChange.ValueType  # 1
     """Use them.
 
-    `TransformSummary.fingerprints` counts the texts of each version.
+    `fingerprints` of the summary counts the texts of each version.
     """
     ON_FINGERPRINT_CHANGE_REGENERATE: _OnFingerprintChange.ValueType  # 2
     """Ask for them again.
@@ -366,10 +378,12 @@ class _OnFingerprintChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_O
     If the server has not answered before, one stored text is asked for again first. Its answer
     names the present version.
     """
+    ON_FINGERPRINT_CHANGE_IGNORE: _OnFingerprintChange.ValueType  # 3
+    """Use them, and count no versions."""
 
 class OnFingerprintChange(_OnFingerprintChange, metaclass=_OnFingerprintChangeEnumTypeWrapper):
-    """Use of stored texts of another version of the generator's model. Two texts are of two versions if
-    their `GeneratorCall.fingerprint` differs.
+    """Use of stored texts or ratings of another version of the generator's model. Two texts are of two
+    versions if their `GeneratorCall.fingerprint` differs.
     """
 
 ON_FINGERPRINT_CHANGE_UNSPECIFIED: OnFingerprintChange.ValueType  # 0
@@ -377,7 +391,7 @@ ON_FINGERPRINT_CHANGE_UNSPECIFIED: OnFingerprintChange.ValueType  # 0
 ON_FINGERPRINT_CHANGE_REPORT: OnFingerprintChange.ValueType  # 1
 """Use them.
 
-`TransformSummary.fingerprints` counts the texts of each version.
+`fingerprints` of the summary counts the texts of each version.
 """
 ON_FINGERPRINT_CHANGE_REGENERATE: OnFingerprintChange.ValueType  # 2
 """Ask for them again.
@@ -385,6 +399,8 @@ ON_FINGERPRINT_CHANGE_REGENERATE: OnFingerprintChange.ValueType  # 2
 If the server has not answered before, one stored text is asked for again first. Its answer
 names the present version.
 """
+ON_FINGERPRINT_CHANGE_IGNORE: OnFingerprintChange.ValueType  # 3
+"""Use them, and count no versions."""
 Global___OnFingerprintChange: _TypeAlias = OnFingerprintChange  # noqa: Y015
 
 class _JudgeScale:
@@ -2193,6 +2209,7 @@ class JudgeRequest(_message.Message):
     BYPASS_CACHE_FIELD_NUMBER: _builtins.int
     TRANSFORMATION_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    ON_FINGERPRINT_CHANGE_FIELD_NUMBER: _builtins.int
     scale: Global___JudgeScale.ValueType
     generator_id: _builtins.str
     """The judge, as in TransformSpec."""
@@ -2204,6 +2221,7 @@ class JudgeRequest(_message.Message):
     """Skip the cache (neither read nor written)."""
     priority: _encoder_pb2.Priority.ValueType
     """Priority among the calls that wait for a generator. Default INTERACTIVE."""
+    on_fingerprint_change: Global___OnFingerprintChange.ValueType
     @_builtins.property
     def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeRequest.Pair]: ...
     @_builtins.property
@@ -2223,10 +2241,11 @@ class JudgeRequest(_message.Message):
         bypass_cache: _builtins.bool = ...,
         transformation: Global___Transformation | None = ...,
         priority: _encoder_pb2.Priority.ValueType = ...,
+        on_fingerprint_change: Global___OnFingerprintChange.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_seed", b"_seed", "max_attempts", b"max_attempts", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generator_id", b"generator_id", "max_attempts", b"max_attempts", "pairs", b"pairs", "priority", b"priority", "scale", b"scale", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generator_id", b"generator_id", "max_attempts", b"max_attempts", "on_fingerprint_change", b"on_fingerprint_change", "pairs", b"pairs", "priority", b"priority", "scale", b"scale", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
@@ -2255,6 +2274,7 @@ class JudgeResponse(_message.Message):
         ERROR_FIELD_NUMBER: _builtins.int
         INDEX_FIELD_NUMBER: _builtins.int
         UNREADABLE_FIELD_NUMBER: _builtins.int
+        FINGERPRINT_FIELD_NUMBER: _builtins.int
         id: _builtins.str
         score: _builtins.float
         """Absent when no number could be read."""
@@ -2266,6 +2286,8 @@ class JudgeResponse(_message.Message):
         """Index in the request."""
         unreadable: _builtins.int
         """Attempts whose answer was not a rating, those from the cache included."""
+        fingerprint: _builtins.str
+        """The version of the model that gave the last answer, as `GeneratorCall.fingerprint`."""
         @_builtins.property
         def provenance(self) -> _common_pb2.Provenance: ...
         def __init__(
@@ -2277,10 +2299,11 @@ class JudgeResponse(_message.Message):
             error: _builtins.str = ...,
             index: _builtins.int = ...,
             unreadable: _builtins.int = ...,
+            fingerprint: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "provenance", b"provenance", "score", b"score"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "error", b"error", "id", b"id", "index", b"index", "provenance", b"provenance", "score", b"score", "unreadable", b"unreadable"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "error", b"error", "fingerprint", b"fingerprint", "id", b"id", "index", b"index", "provenance", b"provenance", "score", b"score", "unreadable", b"unreadable"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
         _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
@@ -2326,6 +2349,26 @@ class JudgeSummary(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class FingerprintsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RATED_FIELD_NUMBER: _builtins.int
     RECOVERED_FIELD_NUMBER: _builtins.int
     UNREADABLE_FIELD_NUMBER: _builtins.int
@@ -2333,6 +2376,7 @@ class JudgeSummary(_message.Message):
     CACHE_HITS_FIELD_NUMBER: _builtins.int
     UNREADABLE_ANSWERS_FIELD_NUMBER: _builtins.int
     MEAN_FIELD_NUMBER: _builtins.int
+    FINGERPRINTS_FIELD_NUMBER: _builtins.int
     rated: _builtins.int
     """Pairs with a rating from the first attempt."""
     recovered: _builtins.int
@@ -2347,6 +2391,12 @@ class JudgeSummary(_message.Message):
     """Attempts made now whose answer was not a rating."""
     mean: _builtins.float
     """Mean of the ratings; absent where there is none."""
+    @_builtins.property
+    def fingerprints(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many of the pairs end with an answer of this version of the judge's model, see
+        `TransformSummary.fingerprints`.
+        """
+
     def __init__(
         self,
         *,
@@ -2357,10 +2407,11 @@ class JudgeSummary(_message.Message):
         cache_hits: _builtins.int = ...,
         unreadable_answers: _builtins.int = ...,
         mean: _builtins.float | None = ...,
+        fingerprints: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_mean", b"_mean", "mean", b"mean"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mean", b"_mean", "cache_hits", b"cache_hits", "generator_errors", b"generator_errors", "mean", b"mean", "rated", b"rated", "recovered", b"recovered", "unreadable", b"unreadable", "unreadable_answers", b"unreadable_answers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mean", b"_mean", "cache_hits", b"cache_hits", "fingerprints", b"fingerprints", "generator_errors", b"generator_errors", "mean", b"mean", "rated", b"rated", "recovered", b"recovered", "unreadable", b"unreadable", "unreadable_answers", b"unreadable_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__mean: _TypeAlias = _typing.Literal["mean"]  # noqa: Y015
     _WhichOneofArgType__mean: _TypeAlias = _typing.Literal["_mean", b"_mean"]  # noqa: Y015
