@@ -7,13 +7,13 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
+use futures::TryStreamExt;
 use isomer_adapters::GuardConfig;
 use isomer_all_in_one::{App, Caller, IsomerConfig, compose};
 use isomer_proto::eval::v1::{
-    CreateRunRequest, GetReportRequest, GetRunRequest, ReportFormat, Run, RunSpec, RunState, Verdict,
+    CreateRunRequest, GetReportRequest, GetRunRequest, ReportFormat, Run, RunSpec, RunState, Verdict, WatchRunRequest,
     run_service_client::RunServiceClient,
 };
 use isomer_registry::ProvidersConfig;
@@ -204,12 +204,16 @@ async fn check(home: &TempDir, provider: &FaultyProvider) -> (Run, String) {
         }),
         ..CreateRunRequest::default()
     };
-    let mut run = client.create_run(request).await.unwrap().into_inner().run.unwrap();
-    while matches!(run.state(), RunState::Pending | RunState::Running) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let request = GetRunRequest { id: run.id.clone() };
-        run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
-    }
+    let created = client.create_run(request).await.unwrap().into_inner().run.unwrap();
+    let watched = WatchRunRequest {
+        id: created.id.clone(),
+        ..WatchRunRequest::default()
+    };
+    let events = client.watch_run(watched).await.unwrap().into_inner();
+    // The stream ends with the run.
+    events.try_collect::<Vec<_>>().await.unwrap();
+    let request = GetRunRequest { id: created.id };
+    let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
     if run.state() != RunState::Succeeded {
         return (run, String::new());
     }
