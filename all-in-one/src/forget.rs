@@ -1,7 +1,6 @@
 //! Forgets texts in every store of a configuration.
 
 use isomer_blobs::BlobStore;
-use isomer_disk_cache::{Erasure, Mode as EraseMode};
 use isomer_embed::cache::forget_all;
 use isomer_eval::run::{self, RunRedactions};
 #[cfg(feature = "fleet")]
@@ -10,6 +9,7 @@ use isomer_retention::{
     Amount,
     erasure::{Mode, Removal, Texts, erase},
 };
+use isomer_segment_log::{Erasure, Mode as EraseMode};
 use isomer_service_kit::Fault;
 use isomer_transform::forget as generated;
 use serde::Serialize;
@@ -25,7 +25,8 @@ pub struct ErasureReport {
     pub texts: usize,
     /// Entries of the cache of generated texts on this machine.
     pub generated: Amount,
-    /// Vectors on this machine. All of them are removed, because vectors do not record their texts.
+    /// Files of vectors on this machine. All of them are removed, because vectors do not record
+    /// their texts.
     pub vectors: Amount,
     /// Entries of the shared store; absent if none is configured.
     pub store: Option<Removal>,

@@ -65,7 +65,7 @@ pub struct EmbedConfig {
     pub max_model_bytes: u64,
     /// Folder in which vectors are kept; none: they are not. Several processes may share it.
     pub cache_dir: Option<PathBuf>,
-    /// Maximum size of that folder in bytes; the least recently used vectors are removed first.
+    /// Maximum size of that folder in bytes; the oldest files are removed first.
     pub max_cache_bytes: u64,
     /// Days after which a vector is removed from that folder; 0: none is removed for its age.
     pub max_cache_days: u32,

@@ -4,15 +4,19 @@
 use std::path::Path;
 
 use isomer_blobs::BlobStore;
-use isomer_disk_cache::{Erasure, Mode};
 use isomer_retention::{
     Kind, RetentionError,
     erasure::{Texts, each_blob},
 };
+use isomer_segment_log::{Erasure, Mode, Segment, erase, paths};
 use isomer_transformations::{AnswerForm, CATALOGUE, Parameter};
 
 use crate::{
-    cache::{Cache, CacheError, Entry, record::Record},
+    cache::{
+        CacheError, Entry,
+        record::Record,
+        segment::{self, FORMAT},
+    },
     clean::clean,
     distractors,
     prompt::Purpose,
@@ -25,11 +29,19 @@ const DELIMITERS: (&str, &str) = ("<text>", "</text>");
 /// returns whether any is new.
 ///
 /// # Errors
-/// If the cache cannot be read.
+/// If the directory or a segment cannot be read.
 pub fn learn(directory: &Path, texts: &mut Texts) -> Result<bool, CacheError> {
     let mut new = false;
-    if let Some(cache) = Cache::open_existing(directory)? {
-        cache.each(|entry| new |= learn_from(&entry, texts))?;
+    for path in segments(directory)? {
+        let failed = |error| CacheError::new("cannot read the cache segment", &path, error);
+        let mut read = Segment::open(&path, &FORMAT).map_err(failed)?;
+        read.read_on(|json| {
+            if let Some((_, entry)) = segment::decode(json) {
+                new |= learn_from(&entry, texts);
+            }
+            Some(())
+        })
+        .map_err(failed)?;
     }
     Ok(new)
 }
@@ -54,13 +66,20 @@ pub async fn learn_shared(blobs: &BlobStore, texts: &mut Texts) -> Result<bool, 
 /// writes to the cache.
 ///
 /// # Errors
-/// If the cache cannot be read or written.
+/// If the directory or a segment cannot be used.
 pub fn forget(directory: &Path, texts: &Texts, mode: Mode) -> Result<Erasure, CacheError> {
-    let Some(cache) = Cache::open_existing(directory)? else {
-        return Ok(Erasure::default());
-    };
-    let whole = |entry: Entry| texts.is_held_by(&entry.source) || texts.is_held_by(&entry.output);
-    cache.erase(mode, |json, entry| texts.stand_in(json) || entry.is_some_and(whole))
+    let mut all = Erasure::default();
+    for path in segments(directory)? {
+        let holds = |json: &[u8]| {
+            let whole = |(_, entry): (_, Entry)| texts.is_held_by(&entry.source) || texts.is_held_by(&entry.output);
+            texts.stand_in(json) || segment::decode(json).is_some_and(whole)
+        };
+        let erased = erase(&path, &FORMAT, mode, holds)
+            .map_err(|error| CacheError::new("cannot erase from the cache segment", &path, error))?;
+        all.records += erased.records;
+        all.bytes += erased.bytes;
+    }
+    Ok(all)
 }
 
 /// Adds an entry's output, if its source is known.
@@ -91,11 +110,18 @@ fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
     new
 }
 
+fn segments(directory: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
+    match paths(directory, &FORMAT) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|error| CacheError::new("cannot list the cache directory", directory, error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::cache::{Key, KeyParts};
+    use crate::cache::{Cache, Key, KeyParts};
 
     fn put(cache: &Cache, source: &str, output: &str) -> Key {
         let parts = KeyParts {
@@ -165,8 +191,7 @@ mod tests {
         assert!(chain.iter().all(|key| cache.get(key).unwrap().is_none()));
         assert!(cache.get(&other).unwrap().is_some());
         let next = Cache::open(folder.path()).unwrap();
-        let stats = next.stats().unwrap();
-        assert_eq!((stats.entries, stats.damaged), (1, 0));
+        assert_eq!((next.stats().entries, next.stats().corrupt_lines), (1, 0));
         // The entry can be generated again.
         let again = put(&cache, text, "new");
         assert!(next.get(&again).unwrap().is_some());

@@ -4,7 +4,7 @@ use isomer_service_kit::{metric_name, metric_names::Metric};
 
 /// Bytes of cached texts deleted to make room for others.
 pub(crate) const CACHE_EVICTED: &str = metric_name!("transform", "cache_evicted_bytes", "total");
-/// Entries of the cache that were damaged.
+/// Lines of the cache that could not be read.
 pub(crate) const CACHE_CORRUPT: &str = metric_name!("transform", "cache_corrupt_lines", "total");
 /// Times that a generator was found overloaded and got fewer requests at once, by `generator`.
 pub(crate) const CUTS: &str = metric_name!("transform", "generator_cuts", "total");
@@ -39,7 +39,7 @@ pub(crate) const RATINGS: &str = metric_name!("transform", "ratings", "total");
 /// Every metric of this crate.
 pub(crate) const ALL: &[Metric] = &[
     Metric::counter(CACHE_EVICTED, "Bytes of cached texts deleted to make room for others."),
-    Metric::counter(CACHE_CORRUPT, "Entries of the cache that were damaged."),
+    Metric::counter(CACHE_CORRUPT, "Lines of the cache that could not be read."),
     Metric::counter(
         CUTS,
         "Times that a generator was found overloaded and got fewer requests at once, by generator.",

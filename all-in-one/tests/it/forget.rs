@@ -202,14 +202,11 @@ impl Scene {
                 } else if path.is_dir() {
                     folders.push(path);
                 } else if holds(&fs::read(&path).unwrap()) {
-                    let name = path.strip_prefix(self.home.path()).unwrap().display().to_string();
-                    // The last process that closes a database moves its log into it.
-                    found.push(name.trim_end_matches("-wal").to_owned());
+                    found.push(path.strip_prefix(self.home.path()).unwrap().display().to_string());
                 }
             }
         }
         found.sort();
-        found.dedup();
         found
     }
 }
@@ -350,7 +347,7 @@ async fn forgotten_everywhere(ledger: Option<String>) {
     let found = scene.files();
     let in_any = |part: &str| found.iter().any(|file| file.contains(part));
     assert!(
-        in_any("cache/transform/entries.sqlite") && in_any("store/texts/"),
+        in_any("cache/transform/segment-") && in_any("store/texts/"),
         "{found:#?}"
     );
     assert!(in_any("store/units/") && in_any("store/inputs/"), "{found:#?}");

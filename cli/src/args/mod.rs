@@ -640,7 +640,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, value_name = "FILE")]
         input: PathBuf,
     },
-    /// Remove the least recently used entries until the cache takes at most this many bytes.
+    /// Remove the least recently used segments until the cache takes at most this many bytes.
     #[command(after_help = "Example: isomer transform cache prune --max-bytes 1000000000")]
     Prune {
         /// Bytes on disk; 0 removes everything that no process is writing to.

@@ -88,7 +88,7 @@ fn in_words(forgotten: &ErasureReport) -> String {
         rows.add_row([what.to_owned(), count, size]);
     };
     row("generated texts on this machine", forgotten.generated);
-    row("vectors on this machine (all)", forgotten.vectors);
+    row("files of vectors on this machine (all)", forgotten.vectors);
     if let Some(store) = &forgotten.store {
         row("generated texts in the store", store.texts);
         row("requests and answers of workers in the store", store.units);

@@ -14,7 +14,6 @@ use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 use isomer_fault::Fault;
 pub use private::private_file;
 use proof::WriteProof;
-pub use shared_memory::allocate_shared_memory;
 use sqlx::{
     AnyPool, AssertSqlSafe, Connection,
     any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers},

@@ -50,18 +50,10 @@ pub(crate) async fn hold(path: &Path, options: AnyConnectOptions) -> sqlx::Resul
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    allocate_shared_memory(path).map_err(sqlx::Error::Io)?;
-    Ok(held)
-}
-
-/// Allocates the blocks of a database's shared memory. A connection of this process must stay open.
-///
-/// # Errors
-/// If the disk is full.
-pub fn allocate_shared_memory(path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push("-shm");
-    allocate(Path::new(&name))
+    allocate(Path::new(&name)).map_err(sqlx::Error::Io)?;
+    Ok(held)
 }
 
 fn is_locked(error: &sqlx::Error) -> bool {

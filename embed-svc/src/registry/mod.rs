@@ -9,9 +9,9 @@ use std::{
     time::Instant,
 };
 
-use isomer_disk_cache::{Hourly, MaxAge};
 use isomer_models::{ModelKind, ResolvedModel, Resolver, progress::LogProgress};
 use isomer_proto::common::v1::{Dtype, VectorSpace};
+use isomer_segment_log::{Hourly, MaxAge};
 use isomer_service_kit::{config::spelling::LONGEST_ID, vectors::Ranges};
 
 use crate::{

@@ -8,11 +8,12 @@ use std::{
 
 use isomer_embed::{
     batch::TextView,
-    cache::{Bounds, Erasure, Key, MaxAge, Mode, VectorCache, forget_all, key},
+    cache::{Bounds, Key, VectorCache, forget_all, key, remove_over},
 };
 use isomer_proto::encoder::v1::{EncodeRequest, Truncation};
+use isomer_segment_log::{MaxAge, Mode};
+use proptest::prelude::*;
 use serde_json::json;
-use sqlx::{Connection, SqliteConnection};
 
 use crate::common::{
     edit_json,
@@ -55,14 +56,13 @@ fn found(cache: &VectorCache, n: u32) -> bool {
     }
 }
 
-fn count(cache: &VectorCache) -> u64 {
-    cache.count().unwrap()
-}
-
-/// The total size of all files under `root`.
-fn size(root: &Path) -> u64 {
-    let files = fs::read_dir(root).unwrap();
-    files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+fn files(root: &Path) -> Vec<std::path::PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(root.join("space"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    files.sort();
+    files
 }
 
 #[test]
@@ -73,15 +73,16 @@ fn what_was_written_is_found_by_the_next_process_and_by_one_beside() {
     put(&beside, 100..200);
     assert!((0..200).all(|n| found(&first, n) && found(&beside, n)));
     assert!(!found(&first, 200));
+    assert_eq!(files(root.path()).len(), 2, "each writer has a file of its own");
     drop((first, beside));
     let next = open(root.path());
-    assert_eq!(count(&next), 200);
+    assert_eq!(next.len(), 200);
     put(&next, 200..201);
-    assert!(found(&next, 200));
+    assert_eq!(files(root.path()).len(), 2, "a file that nobody holds is carried on");
 }
 
 #[test]
-fn known_vectors_are_all_or_none() {
+fn what_is_known_is_found_without_a_look_at_the_folder() {
     let root = tempfile::tempdir().unwrap();
     let (first, beside) = (open(root.path()), open(root.path()));
     let keys = |numbers: &[u32]| numbers.iter().map(|n| entry(*n).0).collect::<Vec<_>>();
@@ -89,22 +90,29 @@ fn known_vectors_are_all_or_none() {
     put(&first, 1..4);
     assert_eq!(first.known(&keys(&[3, 1])), Some(vectors(&[3, 1])));
     assert_eq!(first.known(&keys(&[1, 4])), None, "all or none");
+    assert_eq!(beside.known(&keys(&[1])), None);
     assert_eq!(beside.get(&keys(&[1])), vectors(&[1]));
-    assert_eq!(beside.known(&keys(&[1, 3, 1])), Some(vectors(&[1, 3, 1])));
+    assert_eq!(
+        beside.known(&keys(&[1, 3])),
+        Some(vectors(&[1, 3])),
+        "the look was at all of them"
+    );
 }
 
 #[test]
-fn removed_vectors_are_gone_for_those_who_read_them_too() {
+fn vectors_of_a_removed_file_are_gone_for_those_who_read_it_too() {
     for look in [true, false] {
         let root = tempfile::tempdir().unwrap();
         let (first, reader) = (open(root.path()), open(root.path()));
         put(&first, 0..10);
         assert!(found(&reader, 1));
+        // No process writes to the file any more.
         drop(first);
         forget_all(root.path(), Mode::Erase).unwrap();
+        assert!(files(root.path()).is_empty());
         if look {
             assert!(!found(&reader, 1));
-            assert_eq!(count(&reader), 0);
+            assert!(reader.is_empty(), "{}", reader.len());
         } else {
             assert_eq!(reader.known(&[entry(1).0]), None);
         }
@@ -138,56 +146,87 @@ fn vectors_that_are_not_finite_are_never_kept() {
         cache.put([(entry(1).0, &vector[..])].into_iter()).unwrap();
     }
     cache.put([(entry(2).0, &[1.0][..])].into_iter()).unwrap();
-    assert_eq!(count(&cache), 0);
+    assert!(cache.is_empty());
     assert_eq!(cache.get(&[entry(1).0, entry(2).0]), [None, None]);
 }
 
 #[test]
-fn the_oldest_vectors_go_when_the_bound_is_reached() {
+fn the_oldest_files_go_when_the_bound_is_reached() {
     let root = tempfile::tempdir().unwrap();
-    let most = 1 << 20;
+    let most = 64 << 10;
     for round in 0..40 {
+        // Each has its own writer, so that the files of the others may be removed.
         let cache = VectorCache::open(root.path(), "space", WIDTH, bounds(most)).unwrap();
-        put(&cache, round * 500..round * 500 + 500);
+        put(&cache, round * 100..round * 100 + 100);
     }
-    assert!(size(root.path()) <= most, "{}", size(root.path()));
+    let bytes: u64 = files(root.path())
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len())
+        .sum();
+    assert!(bytes <= most + 100 * 56, "{bytes}");
     let cache = VectorCache::open(root.path(), "space", WIDTH, bounds(most)).unwrap();
-    assert!(!found(&cache, 0) && found(&cache, 19_999));
-}
-
-/// Makes all vectors look as if they had been written this many seconds ago.
-fn make_older(root: &Path, seconds: u64) {
-    let then = SystemTime::now() - Duration::from_secs(seconds);
-    let micros = then.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
-    futures::executor::block_on(async {
-        let url = format!("sqlite://{}", root.join("vectors.sqlite").display());
-        let mut connection = SqliteConnection::connect(&url).await.unwrap();
-        let update = sqlx::query("UPDATE entries SET made = $1, used = $1").bind(i64::try_from(micros).unwrap());
-        update.execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-    });
+    assert!(!found(&cache, 0) && found(&cache, 3999));
 }
 
 #[test]
 fn vectors_go_at_the_end_of_their_time_in_all_spaces() {
     let root = tempfile::tempdir().unwrap();
     put(&open(root.path()), 0..10);
-    make_older(root.path(), 7 * 24 * 3600 + 1);
+    // Makes the files look as if they had been written a week ago.
+    let week_ago = SystemTime::now() - Duration::from_secs(7 * 24 * 3600 + 1);
+    let seconds = week_ago.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let id = uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
+    let old = root.path().join(format!("space/vectors-{id}.bin"));
+    fs::rename(files(root.path()).remove(0), &old).unwrap();
     let reader = open(root.path());
     assert!(found(&reader, 3), "without an age they stay");
     let of_days = |days| Bounds {
         bytes: 8 << 20,
         age: MaxAge::days(days),
     };
+    // The eight days are not over, but the file is no longer written to.
     let cache = VectorCache::open(root.path(), "space", WIDTH, of_days(8)).unwrap();
     put(&cache, 10..20);
     assert!(found(&cache, 3) && found(&cache, 13));
-    assert_eq!(cache.expire().unwrap().entries, 0);
-    // Another space with a different age limit removes old vectors of this one, and keeps young
-    // ones.
+    assert_eq!(files(root.path()).len(), 2);
+    assert_eq!(cache.expire().unwrap().segments, 0);
+    // Another space with a different age limit removes old files of this one, and keeps young ones.
     VectorCache::open(root.path(), "other", WIDTH, of_days(7)).unwrap();
-    assert_eq!(cache.expire().unwrap().entries, 0);
+    assert!(!old.exists());
+    assert_eq!(cache.expire().unwrap().segments, 0);
     assert!(!found(&cache, 3) && found(&cache, 13));
+    assert_eq!(
+        remove_over(&root.path().join("none"), MaxAge::days(1))
+            .unwrap()
+            .segments,
+        0
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_file_cut_or_damaged_anywhere_loses_no_more_than_what_was_hit(cut in 0usize..3000, hit in 0usize..3000, value in any::<u8>()) {
+        let root = tempfile::tempdir().unwrap();
+        put(&open(root.path()), 0..50);
+        let file = files(root.path()).remove(0);
+        let mut bytes = fs::read(&file).unwrap();
+        let record = bytes.len() / 50;
+        bytes.truncate(bytes.len().saturating_sub(cut % bytes.len()));
+        let whole = bytes.len() / record;
+        let changed = bytes.get_mut(hit).is_some_and(|byte| std::mem::replace(byte, value) != value);
+        fs::write(&file, &bytes).unwrap();
+        let cache = open(root.path());
+        for n in 0..50 {
+            let lost = n as usize >= whole || (changed && hit / record == n as usize);
+            prop_assert_eq!(found(&cache, n), !lost, "record {}", n);
+        }
+        // The cache continues to be used.
+        put(&cache, 0..60);
+        drop(cache);
+        let again = open(root.path());
+        prop_assert!((0..60).all(|n| found(&again, n)));
+    }
 }
 
 /// Set in the process that is killed: the path to write to.
@@ -197,7 +236,7 @@ const VICTIM: &str = "ISOMER_TEST_CACHE_VICTIM";
 fn a_writer_that_is_killed_loses_nothing_that_it_had_written() {
     if let Some(root) = std::env::var_os(VICTIM) {
         let cache = open(Path::new(&root));
-        // Fewer entries than fill the cache, however late the process is killed.
+        // Fewer entries than fill a file, however late the process is killed.
         for step in 0..1_500 {
             put(&cache, step * 10..step * 10 + 10);
         }
@@ -216,7 +255,7 @@ fn a_writer_that_is_killed_loses_nothing_that_it_had_written() {
         .unwrap();
     let started = std::time::Instant::now();
     let written = loop {
-        let written = count(&open(root.path()));
+        let written = open(root.path()).len();
         if written > 300 || started.elapsed().as_secs() > 120 {
             break u32::try_from(written).unwrap();
         }
@@ -226,9 +265,14 @@ fn a_writer_that_is_killed_loses_nothing_that_it_had_written() {
     assert!(written > 300, "the writer wrote {written}");
     let cache = open(root.path());
     assert!((0..written).all(|n| found(&cache, n)));
-    let there = u32::try_from(count(&cache)).unwrap();
+    let there = u32::try_from(cache.len()).unwrap();
     put(&cache, there..there + 5);
     assert!((0..there + 5).all(|n| found(&cache, n)));
+    assert_eq!(
+        files(root.path()).len(),
+        1,
+        "the file is carried on behind its last whole record"
+    );
 }
 
 #[test]
@@ -386,7 +430,12 @@ async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
             ("VECTOR_NOT_FINITE", Some("inputs[0]"))
         );
     }
-    assert_eq!(forget_all(place.path(), Mode::Count).unwrap(), Erasure::default());
+    let bytes: u64 = fs::read_dir(place.path())
+        .unwrap()
+        .flat_map(|space| fs::read_dir(space.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    assert_eq!(bytes, 0);
 }
 
 /// Vectors of the fixture `vector_cache`, which was written before segments had their own crate.
@@ -396,27 +445,32 @@ fn written_before() -> Vec<(Key, [f32; WIDTH])> {
 }
 
 #[test]
-fn a_file_that_an_older_version_wrote_is_imported() {
+fn a_file_that_an_older_version_wrote_is_read_and_carried_on() {
     let fixture = Path::new(".").join("tests/fixtures/vector_cache/space");
     let root = tempfile::tempdir().unwrap();
-    for space in ["space", "unused"] {
-        fs::create_dir(root.path().join(space)).unwrap();
-        for file in fs::read_dir(&fixture).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), root.path().join(space).join(file.file_name())).unwrap();
-        }
+    fs::create_dir(root.path().join("space")).unwrap();
+    for file in fs::read_dir(fixture).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), root.path().join("space").join(file.file_name())).unwrap();
     }
-    let files = |space: &str| fs::read_dir(root.path().join(space)).unwrap().count();
+    let before = files(root.path());
     let cache = open(root.path());
-    assert_eq!((count(&cache), files("space"), files("unused")), (3, 0, 1));
+    assert_eq!(cache.len(), 3);
     for (key, vector) in written_before() {
         assert_eq!(cache.get(&[key]), [Some(vector.to_vec())]);
     }
     put(&cache, 0..1);
     assert!(found(&cache, 0));
-    // Files of a space that is not opened count towards the bound.
-    VectorCache::open(root.path(), "space", WIDTH, bounds(100)).unwrap();
-    assert_eq!(files("unused"), 0);
+    assert_eq!(files(root.path()), before, "the file has room");
+
+    // An older version can read new files: the bytes are the same.
+    let anew = tempfile::tempdir().unwrap();
+    let entries = written_before();
+    open(anew.path())
+        .put(entries.iter().map(|(key, vector)| (*key, &vector[..])))
+        .unwrap();
+    let now = fs::read(&files(anew.path())[0]).unwrap();
+    assert!(fs::read(&before[0]).unwrap().starts_with(&now));
 }
 
 #[test]
@@ -429,17 +483,12 @@ fn forgotten_vectors_are_gone_from_every_space_and_from_the_process_that_wrote_t
         0..10,
     );
     let planned = forget_all(root.path(), Mode::Count).unwrap();
-    assert!(planned.records == 60 && found(&writer, 7), "{planned:?}");
-    let vector: Vec<u8> = entry(7).1.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let contains = || {
-        let files = fs::read_dir(root.path()).unwrap();
-        let bytes: Vec<u8> = files.flat_map(|file| fs::read(file.unwrap().path()).unwrap()).collect();
-        bytes.windows(vector.len()).any(|part| part == vector)
-    };
-    assert!(contains());
+    assert!(planned.records == 2 && found(&writer, 7), "{planned:?}");
     assert_eq!(forget_all(root.path(), Mode::Erase).unwrap(), planned);
-    assert!((0..50).all(|n| !found(&writer, n)) && !contains());
-    assert_eq!(count(&open(root.path())), 0);
+    assert!((0..50).all(|n| !found(&writer, n)));
+    let bytes = files(root.path()).into_iter().flat_map(|file| fs::read(file).unwrap());
+    assert!(bytes.into_iter().all(|byte| byte == 0));
+    assert!(open(root.path()).is_empty());
     put(&writer, 0..50);
     assert!((0..50).all(|n| found(&writer, n)));
     assert_eq!(forget_all(&root.path().join("absent"), Mode::Erase).unwrap().records, 0);

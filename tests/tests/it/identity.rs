@@ -13,7 +13,6 @@ use isomer_tests::{
     process::{check_into_report, finish, isomer},
 };
 use serde_json::{Value, json};
-use sqlx::{Connection, SqliteConnection};
 
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 
@@ -212,16 +211,6 @@ fn a_name_is_in_every_output_and_the_identity_is_that_of_the_files() {
     assert!(counted("scores_cached") > 0);
 }
 
-/// The number of vector spaces in a cache.
-fn spaces_of(cache: &Path) -> i64 {
-    futures::executor::block_on(async {
-        let url = format!("sqlite://{}", cache.display());
-        let mut file = SqliteConnection::connect(&url).await.unwrap();
-        let spaces = sqlx::query_scalar("SELECT count(DISTINCT space) FROM entries");
-        spaces.fetch_one(&mut file).await.unwrap()
-    })
-}
-
 #[test]
 fn cached_vectors_of_other_instructions_are_computed_again() {
     let Some(home) = Home::with_models(&[MODEL]) else {
@@ -238,7 +227,7 @@ fn cached_vectors_of_other_instructions_are_computed_again() {
             .env("ISOMER_EMBED__INSTRUCTIONS", instructions);
         let (code, _, stderr) = finish(&mut embed);
         assert_eq!(code, 0, "{stderr}");
-        spaces_of(&cache.join("vectors.sqlite"))
+        fs::read_dir(&cache).unwrap().count()
     };
     assert_eq!([spaces("portable"), spaces("portable")], [1, 1]);
     assert_eq!(spaces("best"), 2, "every supported machine has vector instructions");

@@ -1,7 +1,9 @@
 //! The content address of a generation.
 
-use isomer_disk_cache::Key;
 use serde::{Deserialize, Serialize};
+
+/// BLAKE3 digest of everything that a generated text depends on.
+pub type Key = [u8; 32];
 
 /// Change this value when the hashed parts or the method change: old entries are then no longer
 /// found.

@@ -5,41 +5,43 @@
 //! all failed their checks is not paid for again either. Errors of a generator (unreachable,
 //! overloaded, malformed responses) are not entries, because they may be transient.
 //!
-//! **Layout.** One SQLite file, `entries.sqlite`, that several processes share
-//! ([`isomer_disk_cache`]). A value is the JSON of an entry. Segments of older versions
-//! (`segment-<uuid>.jsonl`) are imported when the cache is opened. **Durability.** An entry is
-//! committed before its text is returned: a process killed at any point loses no entry that it
-//! returned. Entries are synced to disk (`fsync`) at checkpoints and when the cache is closed, not
-//! individually: a power failure may lose the entries of the last seconds, never earlier ones.
-//! **Size and age.** A cache over its size limit removes the least recently used entries. A read
-//! counts as a use at most once an hour. An expired entry is no longer found and is removed within
-//! the hour; its age counts from its arrival in this cache, however often it is read. **Sharing.**
-//! [`exchange`] writes entries to a file and reads them back, each verified against its key.
-//! [`shared`] is a second cache level, shared by several machines. **Forgetting.** `forget` erases
-//! single entries.
+//! **Layout.** Append-only segment files, `segment-<uuid>.jsonl`, one checksummed JSON line per
+//! entry. A process writes to one segment and holds its lock. The lock ends with the process, and
+//! the next process appends to the same segment. **Reading.** All segments are indexed when the
+//! cache is opened. After a miss, new lines are indexed too, so that entries of other processes are
+//! found. An incomplete last line is not read yet; a line that does not match its checksum is
+//! counted and skipped. **Durability.** An entry is written (`write(2)`) before its text is
+//! returned: a process killed at any point loses no entry that it returned. Entries are synced to
+//! disk (`fsync`) when a segment is full and when the cache is closed, not individually: a power
+//! failure may lose the entries of the last seconds, never earlier ones. **Size and age.** A cache
+//! over its size limit removes whole segments, least recently used first (see [`prune`]), but never
+//! a segment that a process is writing to. An expired entry is no longer found and is removed
+//! within the hour. **Sharing.** [`exchange`] writes entries to a file and reads them back, each
+//! verified against its key. [`shared`] is a second cache level, shared by several machines.
+//! **Forgetting.** `forget` erases single entries.
 
 pub mod exchange;
 pub mod key;
-mod line;
 mod parquet;
+pub mod prune;
 pub mod record;
+pub(crate) mod segment;
 pub mod shared;
 
 use std::{
-    io,
+    collections::{HashMap, HashSet},
+    fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use isomer_disk_cache::{CacheSpec, DiskCache, Erasure, Framing, Hourly, Mode, OldFiles, Removal};
+use isomer_segment_log::{Segment, SegmentRecord, Writer};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-pub use isomer_disk_cache::{Bounds, CacheStats, Key};
-pub use key::{GenerationKey, KeyParts};
+pub use key::{GenerationKey, Key, KeyParts};
+pub use prune::Bounds;
+use segment::FORMAT;
 pub use shared::{GeneratorLocation, SharedCache};
-
-/// The name of the file.
-const FILE: &str = "entries.sqlite";
 
 /// The cached data of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -130,155 +132,257 @@ impl CacheError {
     }
 }
 
-/// The cache. Reads do some microseconds of file work and may be made from async code. Writes may
-/// wait for another process.
+/// Counts of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Entries that can be found.
+    pub entries: usize,
+    /// Segment files read.
+    pub segments: usize,
+    /// Size of the segments on disk.
+    pub bytes: u64,
+    /// Lines skipped because they did not match their checksum.
+    pub corrupt_lines: u64,
+}
+
+/// The cache. Its calls do a few microseconds of file work and may be made from async code.
 #[derive(Debug)]
 pub struct Cache {
     directory: PathBuf,
     bounds: Bounds,
-    disk: DiskCache,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Segments by number; `None` if a segment has been removed.
+    segments: Vec<Option<Segment>>,
+    numbers: HashMap<PathBuf, usize>,
+    index: HashMap<Key, EntryLocation>,
+    writer: Option<Writer>,
+    corrupt_lines: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct EntryLocation {
+    segment: usize,
+    offset: u64,
+    length: usize,
 }
 
 impl Cache {
-    /// Opens the cache in a directory. The directory is created if it does not exist. The cache may
-    /// grow without limit.
+    /// Opens the cache in a directory and indexes all entries. The directory is created if it does
+    /// not exist. The cache may grow without limit.
     pub fn open(directory: &Path) -> Result<Self, CacheError> {
         Self::open_bounded(directory, Bounds::default())
     }
 
     /// Like [`Cache::open`], but bounded in size and age. With several writers, each may exceed the
-    /// size limit by a sixteenth.
+    /// size limit by one segment, which is an eighth of the limit and at most 64 MiB.
     pub fn open_bounded(directory: &Path, bounds: Bounds) -> Result<Self, CacheError> {
-        let spec = CacheSpec {
-            file: directory.join(FILE),
-            space: "",
-            bounds,
-            old: old_files(directory),
-            on_damaged: |entries| metrics::counter!(crate::metric_names::CACHE_CORRUPT).increment(entries),
-            on_removed: |bytes| metrics::counter!(crate::metric_names::CACHE_EVICTED).increment(bytes),
-        };
-        let disk =
-            DiskCache::open(spec).map_err(|error| CacheError::new("cannot open the cache in", directory, error))?;
-        Ok(Self {
+        fs::create_dir_all(directory)
+            .map_err(|error| CacheError::new("cannot make the cache directory", directory, error))?;
+        let cache = Self {
             directory: directory.to_owned(),
             bounds,
-            disk,
-        })
-    }
-
-    /// Like [`Cache::open`]; `None` if the directory has no cache.
-    pub(crate) fn open_existing(directory: &Path) -> Result<Option<Self>, CacheError> {
-        let old = old_files(directory)
-            .paths()
-            .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
-        let exists = directory.join(FILE).exists() || !old.is_empty();
-        exists.then(|| Self::open(directory)).transpose()
+            inner: Mutex::default(),
+        };
+        cache.expire()?;
+        cache.refresh(&mut cache.inner.lock())?;
+        cache.make_room(&mut cache.inner.lock())?;
+        Ok(cache)
     }
 
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> CacheError {
-        move |error| CacheError::new(what, &self.directory, error)
-    }
-
-    /// Finds an entry.
+    /// Finds an entry. After a miss, it indexes new lines of other processes and looks again.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, CacheError> {
-        let mut found = self
-            .disk
-            .get(&[*key])
-            .map_err(self.failed("cannot read the cache in"))?;
-        let entry = found.remove(key).and_then(|json| line::decode(&json));
-        Ok(entry.filter(|(found, _)| found == key).map(|(_, entry)| entry))
+        let mut inner = self.inner.lock();
+        if !inner.index.contains_key(key) {
+            self.refresh(&mut inner)?;
+        }
+        drop(inner);
+        Ok(self.peek(key))
     }
 
-    /// Whether an entry is found.
+    /// Whether this process has indexed an entry.
     pub fn contains(&self, key: &Key) -> bool {
-        self.peek(key).is_some()
+        self.inner.lock().index.contains_key(key)
     }
 
-    /// Like [`Cache::get`], but a cache that cannot be read is a miss.
+    /// Finds an entry that this process has indexed. The lock is not held while its line is read
+    /// and verified.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
-        self.get(key).unwrap_or_else(|error| {
-            tracing::warn!(%error, "an entry counts as missing");
-            None
-        })
+        let mut inner = self.inner.lock();
+        let location = inner.index.get(key).copied()?;
+        let segment = inner.segments.get_mut(location.segment)?.as_mut()?;
+        if self.bounds.age.is_over(segment.begun()) {
+            inner.index.remove(key);
+            return None;
+        }
+        segment.touch();
+        let file = segment.file();
+        drop(inner);
+        let found = isomer_segment_log::read(&file, FORMAT.framing, location.offset, location.length);
+        match found.map(|json| json.and_then(|json| segment::decode(&json))) {
+            Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
+            // The line was removed or changed after it was indexed: count it and report a miss.
+            Ok(_) => {
+                let mut inner = self.inner.lock();
+                inner.index.remove(key);
+                inner.corrupt_lines += 1;
+                None
+            }
+            Err(error) => {
+                tracing::warn!(directory = %self.directory.display(), %error, "a cache segment cannot be read any more");
+                self.inner.lock().index.remove(key);
+                None
+            }
+        }
     }
 
     /// Writes an entry. When this returns, the entry survives the end of this process.
     pub fn put(&self, key: Key, entry: &Entry) -> Result<(), CacheError> {
-        let failed = self.failed("cannot write to the cache in");
-        let json = line::encode(&key, entry).map_err(|error| failed(error.into()))?;
-        self.disk.put(&[(key, json)]).map_err(failed)
+        let mut inner = self.inner.lock();
+        let json = segment::encode(&key, entry)
+            .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
+        // The size at which this line would fill a segment.
+        let room = self
+            .bounds
+            .segment_size()
+            .saturating_sub(FORMAT.framing.record_bytes(json.len()) as u64);
+        let age = self.bounds.age;
+        let full = |writer: &Writer| writer.length() > room || age.is_full(writer.begun());
+        if inner.writer.as_ref().is_none_or(full) {
+            if let Some(done) = inner.writer.take() {
+                done.sync();
+            }
+            let writer = Writer::acquire(&self.directory, &FORMAT, room, age)
+                .map_err(|error| CacheError::new("cannot make a cache segment in", &self.directory, error))?;
+            inner.writer = Some(writer);
+            self.make_room(&mut inner)?;
+        }
+        let Some(writer) = &mut inner.writer else {
+            return Ok(());
+        };
+        let path = writer.path().to_owned();
+        // The entry is written to the file before its text is returned, so that a process killed
+        // afterwards loses nothing.
+        let (offset, length) = writer
+            .append(&json)
+            .and_then(|location| writer.flush().map(|()| location))
+            .map_err(|error| CacheError::new("cannot write to the cache segment", &path, error))?;
+        if let Some(&number) = inner.numbers.get(&path)
+            && let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut)
+            && segment.pass(offset, length)
+        {
+            let location = EntryLocation {
+                segment: number,
+                offset,
+                length,
+            };
+            inner.index.insert(key, location);
+            return Ok(());
+        }
+        // The first line of a segment, or a line that follows those of another process, is indexed
+        // like any other.
+        Self::read_on(&mut inner, &path)
     }
 
     /// Keys of all entries, in no particular order.
-    pub fn keys(&self) -> Result<Vec<Key>, CacheError> {
-        self.disk.keys().map_err(self.failed("cannot read the cache in"))
+    pub fn keys(&self) -> Vec<Key> {
+        self.inner.lock().index.keys().copied().collect()
     }
 
     /// Counts of the cache.
-    pub fn stats(&self) -> Result<CacheStats, CacheError> {
-        self.disk.stats().map_err(self.failed("cannot read the cache in"))
+    pub fn stats(&self) -> CacheStats {
+        let inner = self.inner.lock();
+        let segments = || inner.segments.iter().flatten();
+        CacheStats {
+            entries: inner.index.len(),
+            segments: segments().count(),
+            bytes: segments().map(Segment::read_to).sum(),
+            corrupt_lines: inner.corrupt_lines,
+        }
     }
 
-    /// Removes the least recently used entries until the cache takes at most `bytes` bytes.
-    ///
-    /// # Errors
-    /// If the cache cannot be written.
-    pub fn prune(&self, bytes: u64) -> Result<Removal, CacheError> {
-        self.disk
-            .prune(bytes)
-            .map_err(self.failed("cannot write to the cache in"))
+    /// Indexes lines that were added to any segment, and drops removed segments from the index.
+    fn refresh(&self, inner: &mut Inner) -> Result<(), CacheError> {
+        let paths = isomer_segment_log::paths(&self.directory, &FORMAT)
+            .map_err(|error| CacheError::new("cannot list the cache directory", &self.directory, error))?;
+        for path in &paths {
+            Self::read_on(inner, path)?;
+        }
+        let here: HashSet<PathBuf> = paths.into_iter().collect();
+        if inner.numbers.len() > here.len() || !inner.numbers.keys().all(|path| here.contains(path)) {
+            let gone: HashSet<usize> = inner
+                .numbers
+                .extract_if(|path, _| !here.contains(path))
+                .map(|(_, number)| number)
+                .collect();
+            inner.index.retain(|_, location| !gone.contains(&location.segment));
+            for number in gone {
+                if let Some(segment) = inner.segments.get_mut(number) {
+                    *segment = None;
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Removes entries that are older than the maximum age of the cache's [`Bounds`].
-    ///
-    /// # Errors
-    /// If the cache cannot be written.
-    pub fn expire(&self) -> Result<Removal, CacheError> {
-        self.disk.expire().map_err(self.failed("cannot write to the cache in"))
-    }
-
-    /// Calls [`Cache::expire`] every hour, if the cache has a maximum age.
-    ///
-    /// # Errors
-    /// If no thread can be started.
-    pub fn expire_hourly(cache: &Arc<Self>) -> Result<Option<Hourly>, CacheError> {
-        Hourly::start(cache, cache.bounds.age, Self::expire)
-            .map_err(cache.failed("cannot watch the age of the cache in"))
-    }
-
-    /// Calls `call` with every entry.
-    pub(crate) fn each(&self, mut call: impl FnMut(Entry)) -> Result<(), CacheError> {
-        let decoded = |json: &[u8]| line::decode(json).map(|(_, entry)| entry);
-        self.disk
-            .each(|json| decoded(json).into_iter().for_each(&mut call))
-            .map_err(self.failed("cannot read the cache in"))
-    }
-
-    /// Erases the entries whose JSON or texts are `unwanted`, also while another process uses the
-    /// cache.
-    pub(crate) fn erase(
-        &self,
-        mode: Mode,
-        mut unwanted: impl FnMut(&[u8], Option<Entry>) -> bool,
-    ) -> Result<Erasure, CacheError> {
-        self.disk
-            .erase(mode, |json| unwanted(json, line::decode(json).map(|(_, entry)| entry)))
-            .map_err(self.failed("cannot erase from the cache in"))
+    /// Indexes the lines that have been added to one segment.
+    fn read_on(inner: &mut Inner, path: &Path) -> Result<(), CacheError> {
+        let number = match inner.numbers.get(path) {
+            Some(number) => *number,
+            None => match Segment::open(path, &FORMAT) {
+                Ok(segment) => {
+                    inner.segments.push(Some(segment));
+                    let number = inner.segments.len() - 1;
+                    inner.numbers.insert(path.to_owned(), number);
+                    number
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(CacheError::new("cannot open the cache segment", path, error)),
+            },
+        };
+        let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut) else {
+            return Ok(());
+        };
+        let found = segment
+            .read_on(|json| segment::decode(json).map(|(key, _)| key))
+            .map_err(|error| CacheError::new("cannot read the cache segment", path, error))?;
+        for line in found {
+            let SegmentRecord { offset, length, value } = line;
+            match value {
+                Some(key) => {
+                    let segment = number;
+                    inner.index.insert(
+                        key,
+                        EntryLocation {
+                            segment,
+                            offset,
+                            length,
+                        },
+                    );
+                }
+                None => {
+                    inner.corrupt_lines += 1;
+                    metrics::counter!(crate::metric_names::CACHE_CORRUPT).increment(1);
+                    tracing::warn!(segment = %path.display(), offset, "passed over a corrupt line of the cache");
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-/// The segments of older versions.
-fn old_files(directory: &Path) -> OldFiles {
-    OldFiles {
-        folder: directory.to_owned(),
-        prefix: "segment-",
-        suffix: ".jsonl",
-        framing: Framing::Lines,
-        decode: |json| line::decode(json).map(|(key, _)| (key, json.to_vec())),
+impl Drop for Cache {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.inner.lock().writer {
+            writer.sync();
+        }
     }
 }
 

@@ -153,7 +153,6 @@ mod tests {
     fn entries(cache: &Cache) -> Vec<(Key, Entry)> {
         let all = cache
             .keys()
-            .unwrap()
             .into_iter()
             .map(|key| (key, cache.get(&key).unwrap().unwrap()));
         all.filter(|(key, entry)| entry.key().as_ref() == Some(key)).collect()

@@ -8,10 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use isomer_disk_cache::MaxAge;
 use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
 use isomer_outbound::GuardConfig;
+use isomer_segment_log::MaxAge;
 use isomer_service_kit::{
     ProcessConfig,
     client::ClientConfig,
@@ -61,7 +61,7 @@ pub struct TransformConfig {
     /// Directory of the cache; default `<home>/cache/transform`, where `<home>` is that of the
     /// models.
     pub cache_dir: Option<PathBuf>,
-    /// Largest size of the cache on disk, in bytes; 0: any. The entries that were not used for the
+    /// Largest size of the cache on disk, in bytes; 0: any. The segments that were not used for the
     /// longest time are removed first.
     pub cache_max_bytes: u64,
     /// Days after which an entry of the cache is removed, counted from when it came into it; 0:

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -260,18 +259,7 @@ impl Inflight {
         let work = detached(Box::pin(async move {
             let _entry = entry;
             let produced = make.await?;
-            let (disk, text) = (Arc::clone(&cache), produced.entry.clone());
-            // A write may wait for another process.
-            let written = tokio::task::spawn_blocking(move || disk.put(key, &text)).await;
-            let written = written.unwrap_or_else(|error| {
-                let error = io::Error::other(error);
-                Err(CacheError::new(
-                    "cannot write to the cache in",
-                    cache.directory(),
-                    error,
-                ))
-            });
-            match written {
+            match cache.put(key, &produced.entry) {
                 // The shared cache has the text.
                 Err(error) if is_shared && error.is_disk_full() => {
                     tracing::warn!(%error, "a text is kept in the shared store alone");

@@ -17,11 +17,11 @@ mod version;
 use std::{num::NonZero, path::Path, sync::Arc, thread};
 
 use futures::stream::{self, Stream, StreamExt};
-use isomer_disk_cache::Hourly;
 use isomer_models::Resolver;
 use isomer_outbound::shared_limits::SharedLimits;
 use isomer_proto::{ProtoEnum, transform::v1 as proto};
 use isomer_retention::{Hold, Holder};
+use isomer_segment_log::Hourly;
 use isomer_transformations::Mechanism;
 
 use crate::{
@@ -73,7 +73,12 @@ impl Engine {
             config.cache_bounds(),
         )?);
         let aging = Cache::expire_hourly(&cache)?;
-        tracing::debug!(entries = cache.stats()?.entries, "opened the cache of transformations");
+        let stats = cache.stats();
+        tracing::debug!(
+            entries = stats.entries,
+            corrupt_lines = stats.corrupt_lines,
+            "opened the cache of transformations"
+        );
         let registry = Registry::new(config.clone(), resolver);
         Ok(Self {
             config,

@@ -103,10 +103,7 @@ impl TransformService {
     }
 
     /// Counts of the cache.
-    ///
-    /// # Errors
-    /// If the cache cannot be read.
-    pub fn cache_stats(&self) -> Result<crate::cache::CacheStats, crate::cache::CacheError> {
+    pub fn cache_stats(&self) -> crate::cache::CacheStats {
         self.engine.cache().stats()
     }
 

@@ -28,20 +28,22 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
     let cache = Cache::open(&directory).map_err(|error| cache_failure(error.into()))?;
     let (text, value) = match command {
         CacheCommand::Stats => {
-            let stats = cache.stats().map_err(|error| cache_failure(error.into()))?;
+            let stats = cache.stats();
             let bound = match config.transform.cache_max_bytes {
                 0 => "no bound".to_owned(),
                 bound => format!("bound {}", HumanBytes(bound)),
             };
             (
                 format!(
-                    "{}: {} entries, {} ({bound})",
+                    "{}: {} entries in {} segments, {} ({bound}), {} corrupt lines",
                     directory.display(),
-                    HumanCount(stats.entries),
-                    HumanBytes(stats.bytes)
+                    HumanCount(stats.entries as u64),
+                    stats.segments,
+                    HumanBytes(stats.bytes),
+                    stats.corrupt_lines
                 ),
-                json!({"directory": directory, "entries": stats.entries, "bytes": stats.bytes,
-                    "max_bytes": config.transform.cache_max_bytes}),
+                json!({"directory": directory, "entries": stats.entries, "segments": stats.segments, "bytes": stats.bytes,
+                    "max_bytes": config.transform.cache_max_bytes, "corrupt_lines": stats.corrupt_lines}),
             )
         }
         CacheCommand::Export { output } => {
@@ -71,16 +73,16 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
         }
         CacheCommand::Prune { max_bytes } => {
             let pruned = cache.prune(max_bytes).map_err(|error| cache_failure(error.into()))?;
-            let left = cache.stats().map_err(|error| cache_failure(error.into()))?;
+            let left = cache.stats();
             (
                 format!(
-                    "{} entries removed, {}; {} entries left, {}",
-                    HumanCount(pruned.entries),
+                    "{} segments removed, {}; {} entries left, {}",
+                    pruned.segments,
                     HumanBytes(pruned.bytes),
-                    HumanCount(left.entries),
+                    HumanCount(left.entries as u64),
                     HumanBytes(left.bytes)
                 ),
-                json!({"removed_entries": pruned.entries, "removed_bytes": pruned.bytes, "entries": left.entries,
+                json!({"removed_segments": pruned.segments, "removed_bytes": pruned.bytes, "entries": left.entries,
                     "bytes": left.bytes}),
             )
         }

@@ -1,7 +1,10 @@
 //! A text is not generated again: by the next process, by a concurrent one, after a kill, for
 //! another seed.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use candle_core::quantized::gguf_file::Value;
 use isomer_proto::{
@@ -32,7 +35,7 @@ async fn fresh(config: &TransformConfig, home: &Path) -> Client {
 }
 
 fn stats(config: &TransformConfig, home: &Path) -> CacheStats {
-    service(config.clone(), home).cache_stats().unwrap()
+    service(config.clone(), home).cache_stats()
 }
 
 fn calls(response: &TransformResponse) -> (u64, u64) {
@@ -156,7 +159,14 @@ async fn two_services_on_one_cache_lose_nothing_and_use_what_the_other_has_finis
     let all = run(&mut fresh(&config, home.path()).await, &numbered(0..90)).await;
     assert_eq!((stub.calls(), hits(&all), all.summary.unwrap().ok), (made, 90, 90));
     let stats = stats(&config, home.path());
-    assert_eq!((stats.entries, stats.damaged), (90, 0));
+    assert_eq!((stats.entries, stats.corrupt_lines), (90, 0));
+}
+
+fn segments(config: &TransformConfig) -> Vec<PathBuf> {
+    fs::read_dir(config.cache_dir.as_ref().unwrap())
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect()
 }
 
 #[tokio::test]
@@ -164,34 +174,33 @@ async fn a_kill_in_the_middle_of_a_write_costs_the_text_being_written_and_nothin
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Good).await;
     let config = config(&stub, home.path());
-    let folder = config.cache_dir.clone().unwrap();
-    let files = ["entries.sqlite", "entries.sqlite-wal"];
-    let mut client = fresh(&config, home.path()).await;
-    let state = || files.map(|name| fs::read(folder.join(name)).unwrap());
-    run(&mut client, &numbered(0..4)).await;
-    let [_, before] = state();
-    let first = run(&mut client, &numbered(0..5)).await;
-    let [entries, log] = state();
-    for cut in [log.len() - 1, before.len() + 200, before.len() + 1] {
-        let calls = stub.calls();
-        // This is the state after the kill.
-        let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join("cache");
-        fs::create_dir(&folder).unwrap();
-        for (name, bytes) in files.iter().zip([&entries[..], &log[..cut]]) {
-            fs::write(folder.join(name), bytes).unwrap();
+    let first = run(&mut fresh(&config, home.path()).await, &numbered(0..5)).await;
+    let [segment] = <[PathBuf; 1]>::try_from(segments(&config)).unwrap();
+    let whole = fs::read(&segment).unwrap();
+    let last_line = whole[..whole.len() - 1]
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .unwrap()
+        + 1;
+    for cut in [whole.len() - 1, last_line + 200, last_line + 1] {
+        let before = stub.calls();
+        // This is the state after the kill. The services of earlier rounds have ended, or use
+        // another file.
+        for other in segments(&config) {
+            fs::remove_file(other).unwrap();
         }
-        let config = TransformConfig {
-            cache_dir: Some(folder),
-            ..config.clone()
-        };
+        fs::write(&segment, &whole[..cut]).unwrap();
         let again = run(&mut fresh(&config, home.path()).await, &numbered(0..5)).await;
-        assert_eq!((stub.calls() - calls, hits(&again)), (1, 4), "cut at {cut}");
+        assert_eq!((stub.calls() - before, hits(&again)), (1, 4), "cut at {cut}");
         assert_eq!(texts(&again), texts(&first));
         let third = run(&mut fresh(&config, home.path()).await, &numbered(0..5)).await;
-        assert_eq!((stub.calls() - calls, hits(&third)), (1, 5), "cut at {cut}");
+        assert_eq!((stub.calls() - before, hits(&third)), (1, 5), "cut at {cut}");
         let stats = stats(&config, home.path());
-        assert_eq!((stats.entries, stats.damaged), (5, 0), "cut at {cut}");
+        assert_eq!(
+            (stats.entries, stats.segments, stats.corrupt_lines),
+            (5, 1, 0),
+            "cut at {cut}"
+        );
     }
 }
 

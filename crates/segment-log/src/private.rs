@@ -1,7 +1,11 @@
 //! Folders and files with restricted permissions, because they contain texts of all tenants, and
 //! their vectors.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
 
 /// Creates a folder and its missing parents with the mode 0700. The permissions of an existing
 /// folder are restricted to its user and group, which also protects files that an older version
@@ -28,21 +32,13 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file for its user and group, if it is missing. SQLite gives the files beside it the
-/// same permissions.
-pub(crate) fn create_file(path: &Path) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
+/// Creates a file that its user and group may read.
+pub(crate) fn create_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
     options.append(true).create_new(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        file => file?,
-    };
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o660))?;
-    drop(file);
-    Ok(())
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
+    options.open(path)
 }
 
 #[cfg(all(test, unix))]
@@ -62,7 +58,7 @@ mod tests {
         let new = home.path().join("cache/transform");
         create_folder(&new).unwrap();
         assert_eq!((mode(&new), mode(new.parent().unwrap())), (0o700, 0o700));
-        let file = new.join("entries.sqlite");
+        let file = new.join("segment");
         create_file(&file).unwrap();
         assert_eq!(mode(&file) & 0o007, 0);
 

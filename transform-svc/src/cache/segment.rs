@@ -1,8 +1,16 @@
-//! The encoding of an entry: JSON, with its key.
+//! The encoding of an entry in a segment: one line of JSON.
 
+use isomer_segment_log::{Format, Framing};
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, Key};
+
+/// Segments are `segment-<uuid>.jsonl`; a line is `<checksum> <json>`.
+pub(crate) const FORMAT: Format = Format {
+    prefix: "segment-",
+    suffix: ".jsonl",
+    framing: Framing::Lines,
+};
 
 #[derive(Serialize, Deserialize)]
 struct Line<E> {
@@ -19,7 +27,7 @@ pub(super) fn encode(key: &Key, entry: &Entry) -> serde_json::Result<Vec<u8>> {
 }
 
 /// An entry from its JSON; `None` if the JSON is not an entry.
-pub(super) fn decode(json: &[u8]) -> Option<(Key, Entry)> {
+pub(crate) fn decode(json: &[u8]) -> Option<(Key, Entry)> {
     let line: Line<Entry> = serde_json::from_slice(json).ok()?;
     let key = hex::decode(line.key).ok()?.try_into().ok()?;
     Some((key, line.entry))
